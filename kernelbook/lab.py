@@ -1,0 +1,285 @@
+"""The few names a lab notebook imports: ``from kernelbook import lab``, before anything else.
+
+Importing this module chooses the device. Without a GPU the simulator takes ``numba.cuda``'s place,
+so that the next line of the notebook, ``from numba import cuda``, is the same on both machines.
+
+A notebook asks for random inputs (:func:`rng`), poisoned outputs (:func:`empty`) and verdicts
+(:func:`check_close`, :func:`check_equal`, :func:`compiles`). A hidden test calls :func:`answer`,
+which judges nothing: it hands values to whoever graded the notebook, who compares them elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelbook import device as _device
+from kernelbook.errors import CheckFailed, KernelbookError, NotYet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from kernelbook.compilers import Compiled
+
+ANSWERS = "application/vnd.kernelbook.answers+json"
+
+# An output element that nobody wrote stays recognisable: NaN, or this byte in every place.
+POISON_BYTE = 0xCD
+
+_chosen = _device.choose("auto")
+if _chosen == "sim":
+    from kernelbook import simt
+
+    simt.install()
+else:
+    warnings.filterwarnings("ignore", category=Warning, module=r"numba\.cuda.*")
+
+
+class _State:
+    """What one notebook session remembers."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+        self.answers: list[dict[str, Any]] = []
+        self.compared = 0
+        self.hooked = False
+
+
+_state = _State()
+
+
+def on_gpu() -> bool:
+    """True where kernels run on a real GPU, False in the simulator."""
+    return _chosen == "gpu"
+
+
+def begin(lab: str) -> None:
+    """Open the lab: say which device this notebook uses and what it cannot check here."""
+    from kernelbook import compilers
+
+    compilers.warm_up()
+    _say_passed_after_each_cell()
+    if on_gpu():
+        gpu = _device.gpus()[0]
+        print(f"{lab}: your kernels run on {gpu.name}.")
+        return
+    print(
+        f"{lab}: no GPU here, so your kernels run in the simulator and are compiled for sm_90.\n"
+        "It sees values, bounds, barriers and warps. It cannot see time, and what passes here\n"
+        "has not yet met a real memory system."
+    )
+
+
+def rng() -> np.random.Generator:
+    """The session's random generator. In a hidden test it is seeded afresh for that test."""
+    return _state.generator
+
+
+def sizes(*, sim: Sequence[int], gpu: Sequence[int]) -> Sequence[int]:
+    """Problem sizes for the device in use: small ones in the simulator, large ones on a GPU."""
+    return gpu if on_gpu() else sim
+
+
+def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """A poisoned host array: what nobody writes stays NaN (floats) or 0xCD in every byte."""
+    out = np.empty(shape, dtype)
+    out.fill(_poison(out.dtype))
+    return out
+
+
+def check_close(
+    got: Any, expected: ArrayLike, rtol: float = 1e-5, atol: float | None = None
+) -> None:
+    """Require |got - expected| ≤ atol + rtol·|expected| in every element.
+
+    ``atol`` defaults to rtol times the root mean square of ``expected``. Raises NotYet when nothing
+    was written at all, CheckFailed with the first wrong element otherwise.
+    """
+    wanted = np.asarray(expected)
+    values = _values(got, wanted)
+    reference = wanted.astype(np.float64)
+    if atol is None:
+        atol = rtol * float(np.sqrt(np.mean(reference**2))) if reference.size else 0.0
+    wrong = ~(np.abs(values.astype(np.float64) - reference) <= atol + rtol * np.abs(reference))
+    _verdict(values, wanted, wrong & ~(np.isnan(reference) & np.isnan(values)))
+
+
+def check_equal(got: Any, expected: ArrayLike) -> None:
+    """Require every element to be equal: for integers, booleans, shapes and indices."""
+    wanted = np.asarray(expected)
+    values = _values(got, wanted)
+    _verdict(values, wanted, values != wanted)
+
+
+def compiles(kernel: Any, signature: str) -> Compiled:
+    """Compile a Numba kernel for sm_90 with the real compiler, GPU or none.
+
+    signature: Numba types of the arguments, such as ``"float32[::1], int32"``.
+    Raises CompileError in plain words with the line that the compiler refuses.
+    """
+    from kernelbook import compilers
+
+    source, name = compilers.kernel_of(kernel)
+    compiled = compilers.compile_kernel(source, name, signature)
+    _state.compared += 1
+    return compiled
+
+
+def compiles_cuda(source: str, entry: str) -> Compiled:
+    """Compile CUDA C++ for sm_90 by NVRTC, GPU or none; ``entry`` is its extern "C" kernel.
+
+    Raises CompileError with the compiler's message and the line.
+    """
+    from kernelbook import compilers
+
+    compiled = compilers.compile_cuda(source, entry)
+    _state.compared += 1
+    return compiled
+
+
+def ptx(kernel: Any, signature: str) -> str:
+    """The PTX that the real compiler makes of a Numba kernel for sm_90."""
+    return compiles(kernel, signature).ptx
+
+
+def raw_kernel(source: str, entry: str) -> Any:
+    """A launchable ``cupy.RawKernel``. Raises KernelbookError where there is no GPU."""
+    if not on_gpu():
+        raise KernelbookError(
+            "CUDA C++ runs only on a GPU; here it is compiled. Use lab.compiles_cuda(source, entry)"
+        )
+    import cupy
+
+    return cupy.RawKernel(source, entry, options=("--std=c++17",))
+
+
+def show_accesses(launch: Any, *args: Any, title: str = "") -> Figure:
+    """Draw which thread touches which element of each array, from a real simulated launch.
+
+    launch: ``kernel[grid, block]``; args: its arguments. Small launches read best (≤ 64 threads).
+    """
+    if on_gpu():
+        raise KernelbookError("a trace needs the simulator: set KERNELBOOK_DEVICE=sim and restart")
+    from kernelbook.simt import picture
+
+    return picture.accesses(launch, *args, title=title)
+
+
+def answer(
+    value: Any, *, rtol: float = 1e-5, atol: float | None = None, equal_nan: bool = False
+) -> None:
+    """Hand a value to the grader. Only hidden tests call this; it judges nothing.
+
+    The tolerance that counts is the one the reference run hands over, never a submission's.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        array = np.zeros((0,), np.uint8)  # nothing numeric was returned: an answer of no elements
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    _state.answers.append(
+        {
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "data": base64.b64encode(array.tobytes()).decode("ascii"),
+            "rtol": rtol,
+            "atol": atol,
+            "equal_nan": equal_nan,
+        }
+    )
+
+
+class _Answers:
+    """Crosses the border as a MIME bundle in the execute reply."""
+
+    def __init__(self, items: list[dict[str, Any]]) -> None:
+        self.items = items
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return {ANSWERS: self.items}
+
+
+def _begin_test(seed: int, device: str) -> None:
+    """Called by the grader before each hidden test: fresh inputs, no answers yet."""
+    if device != _chosen:
+        raise KernelbookError(f"graded on {device!r}, but this kernel runs on {_chosen!r}")
+    _state.generator = np.random.default_rng(seed)
+    _state.answers = []
+
+
+def _take_answers() -> _Answers:
+    items, _state.answers = _state.answers, []
+    return _Answers(items)
+
+
+def _poison(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "fc":
+        return np.nan
+    if dtype.kind == "b":
+        return True
+    return np.frombuffer(bytes([POISON_BYTE]) * dtype.itemsize, dtype)[0]
+
+
+def _values(got: Any, wanted: NDArray[Any]) -> NDArray[Any]:
+    """``got`` as an array shaped like ``wanted``, or the reason why it is not."""
+    if got is None or got is Ellipsis:
+        raise NotYet("The function returned nothing. Write its body, then run this cell again.")
+    try:
+        values = np.asarray(got.copy_to_host() if hasattr(got, "copy_to_host") else got)
+    except (TypeError, ValueError) as error:
+        raise CheckFailed(f"expected numbers, got {type(got).__name__}: {error}") from None
+    if values.dtype.kind not in "biufc":
+        raise CheckFailed(f"expected numbers, got {type(got).__name__}")
+    if values.shape != wanted.shape:
+        raise CheckFailed(f"expected shape {wanted.shape}, got {values.shape}")
+    return values
+
+
+def _verdict(values: NDArray[Any], wanted: NDArray[Any], wrong: NDArray[np.bool_]) -> None:
+    untouched = _untouched(values)
+    if values.size and untouched.all() and wrong.any():
+        raise NotYet(
+            "Nothing has been written to the output. Write the kernel, then run this cell."
+        )
+    count = int(np.count_nonzero(wrong))
+    if count == 0:
+        _state.compared += 1
+        return
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    place = f"element [{', '.join(map(str, first))}]" if first else "the value"
+    found = "was never written" if untouched[first] else f"is {values[first]!s}"
+    rest = f"; {count} of {wrong.size} elements are wrong" if count > 1 else ""
+    raise CheckFailed(f"{place} {found}, expected {wanted[first]!s}{rest}.")
+
+
+def _untouched(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind in "fc":
+        return np.isnan(values)
+    if values.dtype.kind == "b":
+        return np.zeros(values.shape, np.bool_)
+    return np.asarray(values == _poison(values.dtype))
+
+
+def _say_passed_after_each_cell() -> None:
+    """Print one line after a cell whose comparisons all held."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or _state.hooked:
+        return
+    _state.hooked = True
+
+    def before(*_: object) -> None:
+        _state.compared = 0
+
+    def after(result: Any) -> None:
+        if _state.compared and result.success:
+            plural = "comparison" if _state.compared == 1 else "comparisons"
+            print(f"✓ Public check passed ({_state.compared} {plural}).")
+
+    shell.events.register("pre_run_cell", before)
+    shell.events.register("post_run_cell", after)
