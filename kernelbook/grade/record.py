@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,6 +38,9 @@ MOST_POINTS = 1_000_000  # of one test; keeps every sum an exact SQLite integer
 MOST_SECONDS = 1e9
 
 _PLAIN_SEGMENT = re.compile(r"[a-z0-9](?:[._-]?[a-z0-9])*")
+_INVISIBLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff\ud800-\udfff]"
+)
 _KEY = re.compile(r"[0-9a-f]{8,64}")
 # What a file system may refuse to link to: then the plain rename has to do.
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
@@ -158,6 +161,16 @@ def slug(text: str) -> str:
     return f"{readable or 'id'}__{digest}"
 
 
+def visible(text: str, newline: str = "\\n") -> str:
+    r"""Return ``text`` with what cannot be seen, printed or encoded written out as ``\xNN``.
+
+    That is: control characters, lone surrogates (of file names that are not UTF-8), and the
+    marks that reorder or hide other text. Line ends become ``newline``.
+    """
+    lines = re.split(r"\r\n|\r|\n", text)
+    return newline.join(_INVISIBLE.sub(_escape, line) for line in lines)
+
+
 def instant(iso_time: str) -> datetime:
     """Return an ISO time with its offset, so that times of two zones compare. Raises ValueError."""
     moment = datetime.fromisoformat(iso_time)
@@ -193,18 +206,17 @@ def write(record: Record, out_dir: Path) -> Path:
     _parse(text, "record to be written")
     first = record_path(out_dir, record.learner, record.lab, record.key)
     first.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="ascii", dir=first.parent, prefix=".writing-", delete=False
-    ) as temp:
-        temp.write(text)
-        temp.flush()
-        os.fsync(temp.fileno())
+    temp = first.parent / f".writing-{secrets.token_hex(8)}"
     try:
+        with temp.open("x", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         for path in _attempts(out_dir, record.learner, record.lab, record.key):
-            if _claim(Path(temp.name), path) or _says_the_same(path, record):
+            if _claim(temp, path) or _says_the_same(path, record):
                 return path
     finally:
-        Path(temp.name).unlink(missing_ok=True)
+        temp.unlink(missing_ok=True)
     raise AssertionError  # pragma: no cover - _attempts does not end
 
 
@@ -250,6 +262,11 @@ def read_all(out_dir: Path) -> list[Record]:
     for damaged in found.damaged:
         warnings.warn(f"{damaged.path}: {damaged.problem}", stacklevel=2)
     return list(found.records)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _attempts(out_dir: Path, learner: str, lab: str, key: str) -> Iterator[Path]:
@@ -308,7 +325,9 @@ def _parse(text: str, where: str) -> Record:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"not a {FORMAT} file")
         return _record({name: value for name, value in data.items() if name != "format"})
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise DamagedRecord(f"{where}: not JSON, or cut short ({error}).") from error
+    except ValueError as error:
         raise DamagedRecord(f"{where}: {error}.") from error
 
 

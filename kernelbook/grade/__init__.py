@@ -1,0 +1,1 @@
+"""Grading: submission → assemble → run in the sandbox under nbval → compare → record → report."""

@@ -1,0 +1,204 @@
+"""Puts a learner's answers into our own copy of the lab: what will run, what is settled already.
+
+Device code never runs as the learner's Python. For an exercise of kind ``kernel`` or ``source`` the
+answer is lifted out of the cells (:mod:`kernelbook.lift`) and compiled by the real compiler; only
+what compiles enters the **clean room**, a notebook of our cells, our launches and lifted device
+code. Answers of kind ``function`` are host code: they run as whole cells in the **open room**, a
+second notebook and process, so that nothing they patch can touch a kernel's verdict.
+
+Both rooms are plain notebooks whose cells say their role; the plugin knows nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from kernelbook.errors import CompileError
+from kernelbook.grade.record import Category, TestResult
+from kernelbook.grade.submission import Found, Matched, SubmittedCell
+from kernelbook.lift import NotAKernel, lift
+from kernelbook.release import KERNELSPEC
+from kernelbook.source import Exercise, HiddenTest, Kind, LabSource, Tag
+
+CLEAN, OPEN = "clean", "open"
+
+# Compiles lifted device code and raises CompileError; called with (exercise, lifted source).
+Compile = Callable[[Exercise, str], object]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One answer to one exercise, tested under ``label``: in a submission, the exercise's id."""
+
+    label: str
+    exercise: Exercise
+    cells: tuple[NotebookNode, ...]
+
+
+@dataclass(frozen=True)
+class Room:
+    """One notebook to run in one process, and the ``(label, hidden test)`` pairs that it holds."""
+
+    name: str
+    notebook: NotebookNode
+    tests: tuple[tuple[str, HiddenTest], ...]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a submission comes to: rooms to run, and results that need no run."""
+
+    rooms: tuple[Room, ...]
+    settled: tuple[TestResult, ...]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Why an exercise is not run."""
+
+    category: Category
+    message: str
+
+    def results(self, exercise: Exercise, device: str) -> list[TestResult]:
+        return [
+            TestResult(
+                exercise=exercise.id,
+                test=test.name,
+                category=self.category,
+                points=0,
+                max_points=test.points,
+                message=self.message,
+            )
+            for test in exercise.tests
+            if test.runs_on(device)
+        ]
+
+
+def assemble(matched: Matched, lab: LabSource, device: str, compile_kernel: Compile) -> Assembly:
+    """The rooms that ``matched`` needs on ``device`` ("sim" or "gpu")."""
+    sources = [cell.source for cell in matched.cells]
+    whole = _WholeCells(matched)
+    rooms: dict[str, list[Trial]] = {CLEAN: [], OPEN: []}
+    settled: list[TestResult] = []
+    for exercise in lab.exercises.values():
+        verdict = _unanswered(exercise, matched.answers[exercise.id])
+        if verdict is None and exercise.kind is Kind.FUNCTION:
+            rooms[OPEN].append(Trial(exercise.id, exercise, whole.up_to(exercise)))
+        elif verdict is None:
+            verdict, cells = device_code(exercise, sources, compile_kernel)
+            if verdict is None:
+                rooms[CLEAN].append(Trial(exercise.id, exercise, cells))
+        if verdict is not None:
+            settled += verdict.results(exercise, device)
+    return Assembly(
+        tuple(room(name, lab, device, trials) for name, trials in rooms.items() if trials),
+        tuple(settled),
+    )
+
+
+def room(name: str, lab: LabSource, device: str, trials: Sequence[Trial]) -> Room:
+    """Our cells in the source's order, each trial where its exercise stands, then its tests."""
+    cells: list[NotebookNode] = []
+    tests: list[tuple[str, HiddenTest]] = []
+    for cell in lab.cells:
+        # A context cell that names an exercise draws the learner's own answer: not for grading.
+        if (
+            cell.tag is None
+            and cell.cell_type == "code"
+            and _names(cell.source).isdisjoint(lab.exercises)
+        ):
+            cells.append(cell_of(cell.source, "context"))
+        elif cell.tag is Tag.EXERCISE:
+            for trial in (t for t in trials if t.exercise.id == cell.exercise):
+                mine = [test for test in trial.exercise.tests if test.runs_on(device)]
+                cells += [*trial.cells, *(_test_cell(trial.label, test) for test in mine)]
+                tests += [(trial.label, test) for test in mine]
+    for number, made in enumerate(cells):
+        made.id = f"{name}-{number}"
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": dict(KERNELSPEC)})
+    return Room(name, notebook, tuple(tests))
+
+
+def device_code(
+    exercise: Exercise, sources: Sequence[str], compile_kernel: Compile, label: str = ""
+) -> tuple[Settled | None, tuple[NotebookNode, ...]]:
+    """The lifted and compiled answer as a cell, or why there is none."""
+    try:
+        code = lift(sources, exercise.id, exercise.kind.value)
+    except NotAKernel as error:
+        where = f" (line {error.line} of its cell)" if error.line else ""
+        return Settled(Category.NOT_A_KERNEL, f"{error.reason}{where}"), ()
+    try:
+        compile_kernel(exercise, code.source)
+    except CompileError as error:
+        return Settled(Category.ERROR, f"The GPU compiler refuses it. {error}"), ()
+    return None, (cell_of(code.source, "answer", exercise=label or exercise.id),)
+
+
+def cell_of(source: str, role: str, **about: Any) -> NotebookNode:
+    """A code cell that tells the plugin its role."""
+    return new_code_cell(source, metadata={"kernelbook": {"role": role, **about}})
+
+
+def _unanswered(exercise: Exercise, found: Found) -> Settled | None:
+    if found.cell is None:
+        return Settled(Category.MISSING, "No cell of your notebook answers this exercise.")
+    if _same_code(found.cell.source, exercise.stub):
+        return Settled(Category.NOT_ATTEMPTED, "")
+    return None
+
+
+def _same_code(answer: str, stub: str) -> bool:
+    """True for the stub as released, or for nothing but comments; white space does not count."""
+    try:
+        tree = ast.parse(answer)
+        return not tree.body or ast.dump(tree) == ast.dump(ast.parse(stub))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+class _WholeCells:
+    """The learner's cells in the learner's order, each handed out once."""
+
+    def __init__(self, matched: Matched) -> None:
+        self.matched = matched
+        self.owner = {f.cell.position: name for name, f in matched.answers.items() if f.cell}
+        self.waiting = list(matched.cells)
+
+    def up_to(self, exercise: Exercise) -> tuple[NotebookNode, ...]:
+        answer = self.matched.answers[exercise.id].cell
+        ready: list[SubmittedCell] = []
+        while answer in self.waiting:
+            ready.append(self.waiting.pop(0))
+        return tuple(self._cell(cell) for cell in ready)
+
+    def _cell(self, cell: SubmittedCell) -> NotebookNode:
+        exercise = self.owner.get(cell.position)
+        if exercise is None:
+            return cell_of(cell.source, "extra")
+        return cell_of(cell.source, "answer", exercise=exercise)
+
+
+def _test_cell(label: str, test: HiddenTest) -> NotebookNode:
+    return cell_of(
+        test.source,
+        "test",
+        exercise=label,
+        test=test.name,
+        points=test.points,
+        message=test.message,
+    )
+
+
+def _names(source: str) -> set[str]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -1,0 +1,299 @@
+"""Reads whatever was handed in, and finds the learner's answer to each exercise.
+
+Notebook services drop ids, metadata and order, and learners split, copy, retype and delete cells.
+An answer is therefore looked for by cell id, then by tag, then by the marker comment that a release
+carries, then by the name that it must define; the rule that matched is kept for the record. Only
+the learner's own code cells are taken: checks and context always come from our source.
+
+Limit: which of two answers a learner *meant* cannot be known; the last one counts, with a note.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelbook.errors import SubmissionError
+from kernelbook.release import MARKER
+from kernelbook.source import Exercise, LabSource, Tag
+
+MAX_BYTES = 20 * 2**20  # a solved lab has about 50 KiB; pictures in outputs rarely reach 5 MiB
+MAX_CELLS = 2000
+
+
+@dataclass(frozen=True)
+class SubmittedCell:
+    """One cell as handed in. ``position`` is 1-based among all cells of the notebook."""
+
+    position: int
+    cell_type: str
+    source: str
+    id: str
+    exercise: str  # what its metadata claims: kernelbook's exercise or nbgrader's grade_id
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A notebook that could be read. ``lab`` and ``version`` are what it says of itself."""
+
+    path: str
+    learner: str
+    sha256: str
+    submitted_at: str
+    lab: str
+    version: str
+    cells: tuple[SubmittedCell, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the answer to one exercise was found: ``rule`` is id, tag, marker, name or none."""
+
+    rule: str
+    cell: SubmittedCell | None
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The learner's code cells in their order, the answer to each exercise, and remarks."""
+
+    cells: tuple[SubmittedCell, ...]
+    answers: Mapping[str, Found]
+    notes: tuple[str, ...]
+
+
+def read(path: Path, learner: str) -> Submission:
+    """The submission at ``path``.
+
+    Raises SubmissionError with a sentence that the learner can act on.
+    """
+    data = _bytes(path)
+    notebook = _notebook(data)
+    cells = tuple(_cells(notebook))
+    meta = _mapping(_mapping(notebook.get("metadata")).get("kernelbook"))
+    return Submission(
+        path=str(path),
+        learner=learner,
+        sha256=hashlib.sha256(data).hexdigest(),
+        submitted_at=_time_of(path),
+        lab=_text(meta.get("lab")) or _begun(cells),
+        version=_text(meta.get("version")),
+        cells=cells,
+    )
+
+
+def of_answers(lab: LabSource, answers: Mapping[str, str]) -> Submission:
+    """A submission that holds exactly these answers: exercise id → the cell's source."""
+    return Submission(
+        path="",
+        learner="",
+        sha256="",
+        submitted_at="",
+        lab=lab.id,
+        version=lab.version,
+        cells=tuple(
+            SubmittedCell(position, "code", source, name, name, ("exercise",))
+            for position, (name, source) in enumerate(answers.items(), 1)
+        ),
+    )
+
+
+def fingerprint(path: Path) -> tuple[str, str]:
+    """``(sha256, time)`` of anything, for the record of a submission that cannot be read."""
+    try:
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else b""
+    except OSError:
+        data = b""
+    return hashlib.sha256(data or str(path).encode()).hexdigest(), _time_of(path)
+
+
+def match(submission: Submission, lab: LabSource) -> Matched:
+    """Find the learner's answer to each exercise of ``lab``.
+
+    Raises SubmissionError when the notebook holds none of the lab's exercises.
+    """
+    notes: list[str] = []
+    ours = _our_cells(lab)
+    own = [c for c in submission.cells if c.source.strip() and not _is_ours(c, ours, lab.exercises)]
+    answers = {e.id: _find(e, own, notes) for e in lab.exercises.values()}
+    if all(found.cell is None for found in answers.values()):
+        raise SubmissionError(
+            f"none of the exercises of {lab.id} is in this notebook. Wanted: a notebook made from "
+            f"labs/{lab.id}.ipynb with its answer cells kept."
+        )
+    if submission.version and submission.version != lab.version:
+        notes.append(
+            f"made from version {submission.version} of the lab, graded by version {lab.version}"
+        )
+    taken = {found.cell.position for found in answers.values() if found.cell}
+    code = [c for c in own if c.cell_type == "code" or c.position in taken]
+    return Matched(cells=tuple(code), answers=answers, notes=tuple(notes))
+
+
+def _find(exercise: Exercise, cells: list[SubmittedCell], notes: list[str]) -> Found:
+    rules: dict[str, Callable[[SubmittedCell], bool]] = {
+        "id": lambda c: c.id == exercise.id,
+        "tag": lambda c: c.exercise == exercise.id,
+        "marker": lambda c: _marker(c.source) == exercise.id,
+        "name": lambda c: c.cell_type == "code" and _defines(c.source, exercise.id),
+    }
+    for rule, holds in rules.items():
+        found = [c for c in cells if holds(c)]
+        if not found:
+            continue
+        if len(found) > 1:
+            places = ", ".join(str(c.position) for c in found)
+            notes.append(f"{exercise.id}: found in cells {places}; the last one counts")
+        if found[-1].cell_type != "code":
+            notes.append(f"{exercise.id}: cell {found[-1].position} is no code cell; read as code")
+        return Found(rule, found[-1])
+    notes.append(f"{exercise.id}: no cell answers it")
+    return Found("none", None)
+
+
+def _our_cells(lab: LabSource) -> set[str]:
+    """Text of every cell that the release shows besides the answers."""
+    return {
+        _even(cell.source)
+        for cell in lab.cells
+        if cell.cell_type == "code" and cell.tag in (None, Tag.CHECK)
+    }
+
+
+def _is_ours(cell: SubmittedCell, ours: set[str], exercises: Mapping[str, Exercise]) -> bool:
+    """A check or context cell of the release, also when the learner has edited it."""
+    generated = re.fullmatch(r"(text|context)-\d+|(\w+)-(check-\d+|hint-\d+|sealed)", cell.id)
+    if generated and (generated[2] is None or generated[2] in exercises):
+        return True
+    return "check" in cell.tags or "hint" in cell.tags or _even(cell.source) in ours
+
+
+def _even(source: str) -> str:
+    return "\n".join(line.rstrip() for line in source.strip().splitlines())
+
+
+def _marker(source: str) -> str:
+    found = re.search(rf"^{re.escape(MARKER)}\s*(\w+)\s*$", source, re.M)
+    return found[1] if found else ""
+
+
+def _defines(source: str, name: str) -> bool:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return re.search(rf"^(?:def\s+{name}\s*\(|{name}\s*=)", source, re.M) is not None
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return True
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(t, ast.Name) and t.id == name for t in targets):
+            return True
+    return False
+
+
+def _begun(cells: tuple[SubmittedCell, ...]) -> str:
+    """The lab that the notebook opens by ``lab.begin("…")``, when its metadata is gone."""
+    for cell in cells:
+        found = re.search(r"""lab\.begin\(\s*["']([\w/-]{1,100})["']\s*\)""", cell.source)
+        if found:
+            return found[1]
+    return ""
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise SubmissionError("this is a directory, not a notebook file")
+    try:
+        if not path.is_file():
+            raise SubmissionError("this is not a regular file")
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise SubmissionError(
+                f"the file has {size / 2**20:.0f} MiB, more than {MAX_BYTES // 2**20} MiB. "
+                "Clear the outputs and hand in again."
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise SubmissionError(f"the file cannot be read: {error.strerror}") from error
+    if not data.strip():
+        raise SubmissionError("the file is empty")
+    return data
+
+
+def _notebook(data: bytes) -> dict[str, Any]:
+    try:
+        notebook = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise SubmissionError(
+            f"the file is not UTF-8 text (byte {error.start}); save it as a notebook again"
+        ) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise SubmissionError(f"the file is not a notebook: not valid JSON{where}") from None
+    if not isinstance(notebook, dict):
+        raise SubmissionError("the file is not a notebook: no object at its top")
+    if isinstance(notebook.get("worksheets"), list):  # nbformat 3
+        sheets = [s for s in notebook["worksheets"] if isinstance(s, dict)]
+        notebook["cells"] = [c for s in sheets for c in s.get("cells") or []]
+    if not isinstance(notebook.get("cells"), list):
+        raise SubmissionError("the file is not a notebook: it has no list of cells")
+    if len(notebook["cells"]) > MAX_CELLS:
+        raise SubmissionError(
+            f"the notebook has {len(notebook['cells'])} cells, more than {MAX_CELLS}"
+        )
+    return notebook
+
+
+def _cells(notebook: dict[str, Any]) -> list[SubmittedCell]:
+    cells = []
+    for position, cell in enumerate(notebook["cells"], 1):
+        if not isinstance(cell, dict):
+            continue
+        meta = _mapping(cell.get("metadata"))
+        claimed = _mapping(meta.get("kernelbook")).get("exercise")
+        claimed = claimed or _mapping(meta.get("nbgrader")).get("grade_id")
+        tags = meta.get("tags")
+        cells.append(
+            SubmittedCell(
+                position=position,
+                cell_type=_text(cell.get("cell_type")),
+                source=_source(cell.get("source", cell.get("input", ""))),
+                id=_text(cell.get("id")),
+                exercise=_text(claimed),
+                tags=tuple(t for t in tags if isinstance(t, str)) if isinstance(tags, list) else (),
+            )
+        )
+    return cells
+
+
+def _source(value: Any) -> str:
+    if isinstance(value, list):
+        value = "".join(part for part in value if isinstance(part, str))
+    text = value if isinstance(value, str) else ""
+    # A lone surrogate is legal JSON and illegal everywhere else.
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value[:200] if isinstance(value, str) else ""
+
+
+def _time_of(path: Path) -> str:
+    try:
+        stamp = path.stat().st_mtime
+    except OSError:
+        stamp = 0.0
+    return datetime.fromtimestamp(stamp, UTC).isoformat()

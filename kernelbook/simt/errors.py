@@ -1,0 +1,109 @@
+"""What a kernel may not do, said with kernel, block, thread, source line and advice.
+
+Every message has one form, so that a learner finds the same fact in the same place::
+
+    softmax_v2, block (3,0), thread 130, line 14: reads x[66561], size 66560. The tail is not
+    guarded: compare i with n before loading.
+        14 | s += x[i]
+
+Line numbers count within the file or notebook cell that holds the kernel. Limit: names of arrays
+are found by identity among the locals of the failing line; a view shows how it was made instead.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+
+from kernelbook.errors import KernelbookError, SimulatorError
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+class BoundsError(SimulatorError, IndexError):
+    """An index lies outside its array; a negative one too, though compiled code wraps it."""
+
+
+class BarrierError(SimulatorError):
+    """A block-wide barrier that some threads of the block never reach, or reach elsewhere."""
+
+
+class DeadlockError(SimulatorError):
+    """No thread can go on, for a reason other than one block-wide barrier."""
+
+
+class WarpError(DeadlockError):
+    """A warp operation whose mask and lanes do not fit."""
+
+
+class LaunchError(SimulatorError):
+    """The launch asks for what the device does not have, or is not a launch at all."""
+
+
+class KernelError(SimulatorError):
+    """A Python exception inside a kernel, or a use of it that the real compiler refuses."""
+
+
+class NotSimulated(KernelbookError, ImportError, NotImplementedError):
+    """The name exists in ``numba.cuda`` but means nothing here."""
+
+
+class SimulatorWarning(UserWarning):
+    """The simulator answers, but with less than a GPU could say."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in a running kernel. ``text`` is the source line, stripped ("" if not known)."""
+
+    kernel: str
+    block: str
+    thread: str
+    line: int
+    text: str
+
+    def says(self, what: str, advice: str = "") -> str:
+        """The message for this place: the one form that all simulator errors share."""
+        head = f"{self.kernel}, block {self.block}, thread {self.thread}, line {self.line}: {what}"
+        if advice:
+            head = f"{head.rstrip('.')}. {advice}"
+        return f"{head}\n    {self.line} | {self.text}" if self.text else head
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from ``frame`` outwards, that is not the simulator's own."""
+    while frame is not None and is_ours(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def user_line(traceback: TracebackType | None, files: Iterable[str]) -> tuple[str, int] | None:
+    """(file, line) of the innermost traceback entry in ``files``, else outside the simulator."""
+    known, found, other = set(files), None, None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_filename in known:
+            found = (code.co_filename, traceback.tb_lineno)
+        elif not is_ours(code):
+            other = (code.co_filename, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found or other
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether ``code`` belongs to this package rather than to a kernel."""
+    return code.co_filename.startswith(_PACKAGE)
+
+
+def line_text(file: str, line: int) -> str:
+    """The stripped source line, from the file or from the notebook's line cache."""
+    return linecache.getline(file, line).strip()
+
+
+def dims_text(index: tuple[int, ...], dims: tuple[int, ...], ndim: int) -> str:
+    """``index`` written with the dimensions that the launch gave: ``7`` or ``(3,0)``."""
+    shown = max(ndim, max((axis + 1 for axis, n in enumerate(dims) if n > 1), default=1))
+    return str(index[0]) if shown == 1 else f"({','.join(map(str, index[:shown]))})"

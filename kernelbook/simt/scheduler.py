@@ -1,0 +1,353 @@
+"""Runs the threads of a grid: a CUDA thread is a greenlet only once it has to wait.
+
+A worker greenlet calls the kernel for one thread after the other. A kernel that never waits is
+thus a flat loop of plain calls. A thread that waits (barrier, warp operation) parks its worker;
+another worker takes over the threads that have not started. When nobody can go on, the block is
+*resolved*: whichever operation is complete lets its threads go on, in this order: lanes that asked
+who is active, warp operations that only lanes gone for good could still join, the block's barrier,
+the grid's. If none is complete the threads are stuck, and the error says who waits where.
+
+Blocks run one after the other, except that blocks waiting for the whole grid stay alive.
+Limit: a thread that spins without a barrier or ``nanosleep`` on what another thread has yet to
+write spins for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+from greenlet import getcurrent, greenlet
+
+from kernelbook.simt import stuck
+from kernelbook.simt.errors import KernelError
+from kernelbook.simt.registers import WARP_SIZE, blockIdx, now, outside, threadIdx
+
+Coordinates = tuple[int, int, int, int]  # linear index, x, y, z
+Site = tuple[CodeType, int]  # the call in the kernel: code object and bytecode offset
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A parked thread: who waits, where, with which value, and what it will get back."""
+
+    greenlet: greenlet
+    thread: int
+    frame: FrameType
+    value: Any = None
+    result: Any = None
+
+    @property
+    def site(self) -> Site:
+        return self.frame.f_code, self.frame.f_lasti
+
+
+@dataclass(slots=True, eq=False)
+class WarpGroup:
+    """Lanes of one warp that wait for the others of ``mask`` in one operation."""
+
+    kind: str
+    mask: int
+    site: Site
+    finish: Callable[[WarpGroup, int], None]  # fills in results, given the lanes gone for good
+    lanes: dict[int, Waiter] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """What error messages need to know of the kernel: its name, its files, the launch's ndims."""
+
+    name: str
+    files: frozenset[str]
+    grid_ndim: int
+    block_ndim: int
+
+
+class Grid:
+    """One launch: the function, its arguments and all blocks, run to the end by :meth:`run`."""
+
+    def __init__(
+        self,
+        function: Callable[..., None],
+        args: tuple[Any, ...],
+        dims: tuple[tuple[int, int, int], tuple[int, int, int]],
+        dynamic_bytes: int,
+        kernel: KernelInfo,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.grid_dim, self.block_dim = dims
+        self.dynamic_bytes = dynamic_bytes
+        self.kernel = kernel
+        self.hub: greenlet = getcurrent()
+        self.idle: list[greenlet] = []
+        self.workers: list[greenlet] = []
+        width, height, depth = self.block_dim
+        self.coordinates: list[Coordinates] = [
+            ((z * height + y) * width + x, x, y, z)
+            for z in range(depth)
+            for y in range(height)
+            for x in range(width)
+        ]
+
+    def run(self, blocks: Iterator[tuple[int, int, int]]) -> None:
+        """Run ``blocks``, one after the other; those that sync the grid wait for all the rest."""
+        try:
+            waiting: list[Block] = []
+            total = 0
+            for index in blocks:
+                total += 1
+                block = Block(self, index)
+                if not block.run():
+                    waiting.append(block)
+            while waiting:
+                if len(waiting) < total:
+                    raise stuck.grid_error(waiting[0], total - len(waiting))
+                for block in waiting:
+                    block.release(block.at_grid_sync)
+                waiting = [block for block in waiting if not block.run()]
+        except Exception as error:
+            raise stuck.explain(error, self) from error.__cause__
+        finally:
+            self._abandon()
+
+    def worker(self) -> greenlet:
+        """An idle greenlet that will start threads of the current block when switched to."""
+        if self.idle:
+            return self.idle.pop()
+        worker = greenlet(self._work, self.hub)
+        self.workers.append(worker)
+        return worker
+
+    def _work(self) -> None:
+        np.seterr(all="ignore")  # a greenlet has its own NumPy error state
+        function, args, idle, hub = self.function, self.args, self.idle, self.hub
+        place, me = threadIdx, getcurrent()
+        while True:
+            block = now.block
+            assert block is not None
+            left = block.left
+            for coordinates in block.to_start:
+                now.thread, place.x, place.y, place.z = coordinates
+                if function(*args) is not None:
+                    raise KernelError(
+                        f"{self.kernel.name} returns a value. A kernel returns nothing: "
+                        "write the result into an array."
+                    )
+                left[coordinates[0]] = 1
+            block.all_started = True
+            idle.append(me)
+            ready = block.ready
+            (ready.popleft().greenlet if ready else hub).switch()
+
+    def _abandon(self) -> None:
+        """Unwind whatever still waits, so that the next launch starts clean."""
+        now.block, now.thread = None, -1
+        for worker in self.workers:
+            if not worker.dead:
+                with contextlib.suppress(Exception):
+                    worker.throw()
+        self.workers.clear()
+        self.idle.clear()
+
+
+class Block:
+    """One block: its threads, what they wait for, and its shared memory."""
+
+    __slots__ = (
+        "all_started",
+        "asking_active",
+        "at_barrier",
+        "at_grid_sync",
+        "grid",
+        "index",
+        "left",
+        "ready",
+        "shared",
+        "shared_bytes",
+        "size",
+        "to_start",
+        "warp_groups",
+    )
+
+    def __init__(self, grid: Grid, index: tuple[int, int, int]) -> None:
+        self.grid = grid
+        self.index = index
+        self.size = len(grid.coordinates)
+        self.to_start = iter(grid.coordinates)
+        self.all_started = False
+        self.left = bytearray(self.size)  # 1 for each thread that has returned
+        self.ready: deque[Waiter] = deque()
+        self.at_barrier: list[Waiter] = []
+        self.at_grid_sync: list[Waiter] = []
+        self.asking_active: list[Waiter] = []
+        self.warp_groups: dict[tuple[int, int], WarpGroup] = {}
+        self.shared: dict[Any, Any] = {}
+        self.shared_bytes = 0
+
+    def run(self) -> bool:
+        """Run until all threads have returned (True) or all wait for the grid (False)."""
+        now.block = self
+        blockIdx.x, blockIdx.y, blockIdx.z = self.index
+        ready, grid = self.ready, self.grid
+        while True:
+            if ready:
+                ready.popleft().greenlet.switch()
+            elif not self.all_started:
+                grid.worker().switch()
+            elif 0 not in self.left:
+                return True
+            elif not self._resolve():
+                return False
+
+    def release(self, waiters: list[Waiter]) -> None:
+        """Let ``waiters`` go on, in the order of their thread index; empties the list."""
+        self.ready.extend(sorted(waiters, key=_thread_of))
+        waiters.clear()
+
+    def gone(self, warp: int) -> int:
+        """Mask of the lanes of ``warp`` that have returned or never existed."""
+        first = warp * WARP_SIZE
+        mask = 0
+        for lane in range(WARP_SIZE):
+            thread = first + lane
+            if thread >= self.size or self.left[thread]:
+                mask |= 1 << lane
+        return mask
+
+    def _resolve(self) -> bool:
+        """Complete what can be completed. False: every thread waits for the grid."""
+        if self.asking_active:
+            self._answer_active()
+            return True
+        for key, group in list(self.warp_groups.items()):
+            gone = self.gone(key[0])
+            if not group.mask & ~gone & ~mask_of(group.lanes):
+                del self.warp_groups[key]
+                group.finish(group, gone)
+                self.ready.extend(group.lanes[lane] for lane in sorted(group.lanes))
+        if self.ready:
+            return True
+        if len(self.at_barrier) == self.size:
+            stuck.require_one_site(self)
+            _BARRIERS[self.at_barrier[0].value[0]](self.at_barrier)
+            self.release(self.at_barrier)
+            return True
+        if len(self.at_grid_sync) == self.size:
+            return False
+        raise stuck.block_error(self)
+
+    def _answer_active(self) -> None:
+        groups: dict[tuple[int, Site], list[Waiter]] = {}
+        for waiter in self.asking_active:
+            groups.setdefault((waiter.thread // WARP_SIZE, waiter.site), []).append(waiter)
+        for waiters in groups.values():
+            mask = mask_of(w.thread % WARP_SIZE for w in waiters)
+            for waiter in waiters:
+                waiter.result = mask
+        self.release(self.asking_active)
+
+
+def wait(waiter: Waiter, block: Block) -> Any:
+    """Park the running thread; returns its result when the thread is let go on."""
+    ready = block.ready
+    (ready.popleft().greenlet if ready else block.grid.hub).switch()
+    thread = waiter.thread
+    now.thread, threadIdx.x, threadIdx.y, threadIdx.z = block.grid.coordinates[thread]
+    return waiter.result
+
+
+def syncthreads() -> None:
+    """Wait until every thread of the block has reached this call."""
+    _barrier("syncthreads", 0)
+
+
+def syncthreads_count(predicate: Any) -> int:
+    """Barrier; returns for how many threads of the block ``predicate`` is true."""
+    return int(_barrier("syncthreads_count", predicate))
+
+
+def syncthreads_and(predicate: Any) -> int:
+    """Barrier; returns 1 when ``predicate`` is true for every thread of the block, else 0."""
+    return int(_barrier("syncthreads_and", predicate))
+
+
+def syncthreads_or(predicate: Any) -> int:
+    """Barrier; returns 1 when ``predicate`` is true for any thread of the block, else 0."""
+    return int(_barrier("syncthreads_or", predicate))
+
+
+def grid_sync() -> int:
+    """Wait until every thread of every block has reached a grid sync. Returns 0."""
+    block = now.block
+    if block is None:
+        raise outside("cg.this_grid().sync")
+    waiter = Waiter(getcurrent(), now.thread, sys._getframe(2))
+    block.at_grid_sync.append(waiter)
+    wait(waiter, block)
+    return 0
+
+
+def nanosleep(ns: Any) -> None:
+    """Let the other threads of the block that can run go first. Simulated time does not pass."""
+    block = now.block
+    if block is None:
+        raise outside("nanosleep")
+    int(ns)
+    waiter = Waiter(getcurrent(), now.thread, sys._getframe(1))
+    if not block.all_started:  # the hub starts the rest, then comes back
+        block.ready.append(waiter)
+        block.grid.worker().switch()
+        now.thread, threadIdx.x, threadIdx.y, threadIdx.z = block.grid.coordinates[waiter.thread]
+    elif block.ready:
+        block.ready.append(waiter)
+        wait(waiter, block)
+
+
+def mask_of(lanes: Any) -> int:
+    """The lanes as a 32-bit mask."""
+    mask = 0
+    for lane in lanes:
+        mask |= 1 << lane
+    return mask
+
+
+def _barrier(kind: str, predicate: Any) -> Any:
+    block = now.block
+    if block is None:
+        raise outside(kind)
+    waiter = Waiter(getcurrent(), now.thread, sys._getframe(2), (kind, predicate))
+    block.at_barrier.append(waiter)
+    return wait(waiter, block)
+
+
+def _thread_of(waiter: Waiter) -> int:
+    return waiter.thread
+
+
+def _plain(waiters: list[Waiter]) -> None:
+    pass
+
+
+def _give(combine: Callable[[Iterator[bool]], int]) -> Callable[[list[Waiter]], None]:
+    def finish(waiters: list[Waiter]) -> None:
+        result = int(combine(bool(w.value[1]) for w in waiters))
+        for waiter in waiters:
+            waiter.result = result
+
+    return finish
+
+
+_BARRIERS: dict[str, Callable[[list[Waiter]], None]] = {
+    "syncthreads": _plain,
+    "syncthreads_count": _give(sum),
+    "syncthreads_and": _give(all),
+    "syncthreads_or": _give(any),
+}
+
