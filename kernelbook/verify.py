@@ -10,12 +10,20 @@ trusted, and one start-up instead of fifty keeps fifty labs verifiable on a lapt
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from nbformat import NotebookNode
+from rich.box import SIMPLE
+from rich.table import Table
+from rich.text import Text
 
-from kernelbook.grade import engine, runner, submission
+from kernelbook.device import choose
+from kernelbook.errors import KernelbookError
+from kernelbook.grade import engine, submission
 from kernelbook.grade.assemble import (
     CLEAN,
     OPEN,
@@ -27,7 +35,8 @@ from kernelbook.grade.assemble import (
     room,
 )
 from kernelbook.grade.record import Category, TestResult
-from kernelbook.source import Exercise, Kind, LabSource
+from kernelbook.grade.reference import Reference
+from kernelbook.source import SOLUTIONS, Exercise, Kind, LabSource, find, path_to_id, read
 from kernelbook.trivial import trivial_answers
 
 # What the course asks of every lab (see CONTRIBUTING): fewer prove too little.
@@ -77,6 +86,42 @@ def verify(lab: LabSource, batch: engine.Batch) -> list[Proof]:
     results = _try_all(cases, lab, batch, reference)
     proofs += [_judge(lab, case, results[case.label]) for case in cases]
     return proofs
+
+
+def verify_named(name: str, device: str, root: Path = SOLUTIONS) -> list[Proof]:
+    """Verify one lab in a batch of its own; a lab that cannot be tried at all is a failed proof."""
+    with tempfile.TemporaryDirectory() as out:
+        try:
+            lab = read(find([name], root)[0], root)
+            return verify(lab, engine.open_batch(Path(out), device, root=root))
+        except KernelbookError as error:
+            return [Proof(name, "", "reference", "full marks", str(error), False)]
+
+
+def tables(
+    names: Sequence[str], device: str, jobs: int, *, verbose: bool = False
+) -> Iterator[tuple[Table, int]]:
+    """A table and its number of failed proofs for each lab, as they end."""
+    chosen = choose(device)
+    wanted = {path_to_id(path): path_to_id(path) for path in find(list(names))}
+    verify_lab = partial(verify_named, device=chosen)
+    with engine.Pool(jobs) as pool:
+        for name, proofs in pool.map(verify_lab, wanted):
+            proofs = proofs or [Proof(name, "", "verify", "a verdict", "the process died", False)]
+            yield _table(name, chosen, proofs, verbose), sum(not p.holds for p in proofs)
+
+
+def _table(name: str, device: str, proofs: Sequence[Proof], verbose: bool) -> Table:
+    held = sum(proof.holds for proof in proofs)
+    table = Table(title=f"{name} on {device}: {held} of {len(proofs)} proofs hold", box=SIMPLE)
+    for column in ("", "exercise", "tried", "wanted", "found"):
+        table.add_column(column, overflow="fold")
+    for p in proofs:
+        if verbose or not p.holds:
+            sign, style = ("✓", "green") if p.holds else ("✗", "red")
+            cells = [Text(text) for text in (p.exercise, p.trial, p.wanted, p.found)]
+            table.add_row(Text(sign, style=style), *cells)
+    return table
 
 
 def _enough(lab: LabSource) -> Iterator[Proof]:
@@ -130,12 +175,11 @@ def _cases(lab: LabSource, device: str) -> Iterator[_Case]:
 
 
 def _try_all(
-    cases: Sequence[_Case], lab: LabSource, batch: engine.Batch, reference: runner.Reference
+    cases: Sequence[_Case], lab: LabSource, batch: engine.Batch, reference: Reference
 ) -> dict[str, list[TestResult]]:
-    sandbox = engine.sandbox_of(batch)
     results: dict[str, list[TestResult]] = {case.label: [] for case in cases}
     rooms: dict[str, list[Trial]] = {CLEAN: [], OPEN: []}
-    with engine.compilers_for(sandbox) as compile_kernel:
+    with engine.compiler_in(engine.sandbox_of(batch)) as compile_kernel:
         for case in cases:
             verdict, cells = _trial_cells(case, lab, compile_kernel)
             if verdict is not None:
@@ -146,7 +190,7 @@ def _try_all(
     for name, trials in rooms.items():
         if trials:
             made = room(name, lab, batch.device, trials)
-            for result in runner.run_room(made, batch.device, batch.seed, sandbox, reference):
+            for result in engine.run_room(made, batch, reference):
                 results[result.exercise].append(result)
     return results
 

@@ -52,7 +52,7 @@ def test_split_solution_leaves_valid_stub() -> None:
         ("tags: [check]\nexercise: d", "tags: [chekc]\nexercise: d", "did you mean 'check'"),
         ("points: 2\ncategory: sizes", "points: two\ncategory: sizes", "points must be a whole"),
         ("points: 1\n", "point: 1\n", "did you mean 'points'"),
-        ("fails: more threads than elements", "fails: more threads than element", "did you mean 'more"),
+        ("fails: more threads", "fails: more thread", "did you mean 'more"),
         ("because: the guard is missing\n", "", "'because' is missing"),
         ("kind: function", "kind: funktion", "kind: wanted one of"),
         ("    ### END SOLUTION\n```\n\n```{code-cell} python\n---\ntags: [check]\nexercise: half",

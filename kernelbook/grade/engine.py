@@ -10,30 +10,34 @@ Limit: the pool is of one machine. Another engine needs only to call :func:`grad
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+import nbformat
 
 import kernelbook
-from kernelbook import compilers, source
+from kernelbook import source
 from kernelbook.errors import KernelbookError, SourceError, SubmissionError
+from kernelbook.grade import plugin, submission
 from kernelbook.grade import record as records
-from kernelbook.grade import runner, submission
-from kernelbook.grade.assemble import assemble
+from kernelbook.grade import reference as references
+from kernelbook.grade.assemble import Room, assemble
 from kernelbook.grade.record import Category, Record, TestResult
-from kernelbook.grade.runner import Reference
+from kernelbook.grade.reference import Reference
 from kernelbook.grade.sandbox import Sandbox
-from kernelbook.source import Exercise, Kind, LabSource
+from kernelbook.grade.submission import Matched, Submission
+from kernelbook.source import HiddenTest, LabSource
 
 PRIVATE = "private"
 SEED_BYTES = 16
@@ -90,8 +94,7 @@ def handed_in(paths: Sequence[Path]) -> list[tuple[Path, str]]:
     found: list[tuple[Path, str]] = []
     for path in paths:
         if path.is_dir() and path.suffix != ".ipynb":
-            inside = sorted(p for p in path.rglob("*.ipynb") if not _hidden(p.relative_to(path)))
-            found += [(p, _learner(p.relative_to(path))) for p in inside if not _nested(p, inside)]
+            found += [(p, _learner(p.relative_to(path))) for p in _notebooks(path)]
         else:
             found.append((path, path.stem))
     return list(dict.fromkeys(found))
@@ -101,86 +104,305 @@ def grade(
     jobs: Sequence[GradeJob], *, workers: int, done: Callable[[GradeJob, Record], None]
 ) -> list[Record]:
     """Grade every job; ``done`` is called as each ends. Never raises for a submission's fault."""
-    if not jobs:
-        return []
-    _prepare_references(jobs)
     results: dict[int, Record] = {}
-    waiting = dict(enumerate(jobs))
-    for attempt in range(2):  # a worker that dies takes its job with it; that job gets one more try
-        broken: dict[int, GradeJob] = {}
-        for number, outcome in _pool(waiting, workers):
-            if outcome is None and attempt == 0:
-                broken[number] = waiting[number]
-                continue
-            result = outcome or _infrastructure(waiting[number], "the grading process died twice")
-            results[number] = result
-            done(waiting[number], result)
-        waiting = broken
-        if not waiting:
-            break
+
+    def finish(number: int, result: Record) -> None:
+        results[number] = result
+        done(jobs[number], result)
+
+    with Pool(workers) as pool:
+        list(pool.map(_ensure_reference, _labs_needed(jobs)))
+        for number, result in pool.map(grade_one, dict(enumerate(jobs))):
+            if result is not None:
+                finish(number, result)
+    # A process that died took every waiting job with it; alone, only the guilty one dies again.
+    for number in [n for n in range(len(jobs)) if n not in results]:
+        with Pool(1) as pool:
+            for _, result in pool.map(grade_one, {number: jobs[number]}):
+                finish(number, result or _grader_died(jobs[number]))
     return [results[number] for number in sorted(results)]
 
 
 def grade_one(job: GradeJob) -> Record:
-    """Grade one submission and write its record. A record that stands already is returned as is."""
+    """Grade one submission and keep its record. A record that stands already is returned as is."""
     batch = job.batch
     try:
         handed = submission.read(job.path, job.learner)
         lab = _lab_of(job, handed)
     except SubmissionError as error:
         return _refused(job, str(error))
-    key = records.key_of(
-        handed.sha256, lab.id, lab.version, kernelbook.__version__, batch.seed_id, batch.device
-    )
-    standing = records.find(batch.out, job.learner, lab.id, key)
+    blank = _blank(job, handed, lab)
+    standing = records.find(batch.out, job.learner, lab.id, blank.key)
     if standing is not None:
         return standing
-    blank = _blank(job, handed, lab, key)
     try:
         matched = submission.match(handed, lab)
-    except SubmissionError as error:
-        result = replace(blank, reason=str(error), results=_all(lab, batch.device, str(error)))
-    else:
+        found = {name: found.rule for name, found in matched.answers.items()}
         result = replace(
-            blank,
-            matched={name: found.rule for name, found in matched.answers.items()},
-            notes=matched.notes,
-            results=_run(matched, lab, batch),
+            blank, matched=found, notes=matched.notes, results=run(matched, lab, batch)
         )
+    except SubmissionError as error:
+        result = replace(blank, reason=str(error), results=_all(Category.MISSING, lab, batch))
+    except KernelbookError as error:
+        result = replace(
+            blank, notes=(str(error),), results=_all(Category.INFRASTRUCTURE, lab, batch)
+        )
+    return _keep(result, batch)
+
+
+def run(matched: Matched, lab: LabSource, batch: Batch) -> tuple[TestResult, ...]:
+    """Every hidden test of the lab on these answers, in the lab's order."""
+    reference = load_reference(lab, batch)
+    sandbox = sandbox_of(batch)
+    with compiler_in(sandbox) as compile_kernel:
+        assembly = assemble(matched, lab, batch.device, compile_kernel)
+    results = {(r.exercise, r.test): r for r in assembly.settled}
+    for room in assembly.rooms:
+        for result in run_room(room, batch, reference):
+            results[result.exercise, result.test] = result
+    # The maximum is the lab's alone: a test that nobody reported is missing, never absent.
+    return tuple(
+        results.get((test.exercise, test.name)) or _missing(test)
+        for test in lab.tests(batch.device)
+    )
+
+
+def run_room(room: Room, batch: Batch, reference: Reference) -> list[TestResult]:
+    """Run one room in the sandbox and judge its tests by the reference's answers."""
+    originals = {(label, test.name): (test.exercise, test.name) for label, test in room.tests}
+    mine = reference.relabelled(originals)
+    outcome = _run_notebook(room, batch, mine)
+    points = {(label, test.name): test.points for label, test in room.tests}
+    return [
+        TestResult(
+            exercise=test.exercise,
+            test=test.test,
+            category=test.category,
+            points=points[test.exercise, test.test] if test.category is Category.PASS else 0,
+            max_points=points[test.exercise, test.test],
+            message=test.message,
+            seconds=round(test.seconds, 3),
+        )
+        for test in outcome.tests
+    ]
+
+
+def load_reference(lab: LabSource, batch: Batch) -> Reference:
+    """The reference answers of this batch, from its files or by a run of the lab's solutions.
+
+    Raises KernelbookError when a solution fails here: then nothing of this lab can be graded.
+    """
+    name = f"{records.slug(lab.id)}-{lab.version}-{batch.device}.npz"
+    path = batch.private / "reference" / name
+    if not path.exists():
+        references.save(_reference_run(lab, batch), path)
+    return _cached_reference(path)
+
+
+@lru_cache(maxsize=64)
+def _cached_reference(path: Path) -> Reference:
+    return references.load(path)
+
+
+def _reference_run(lab: LabSource, batch: Batch) -> Reference:
+    solutions = {e.id: e.solution for e in lab.exercises.values()}
+    matched = submission.match(submission.of_answers(lab, solutions), lab)
+    with compiler_in(sandbox_of(batch)) as compile_kernel:
+        assembly = assemble(matched, lab, batch.device, compile_kernel)
+    for refused in assembly.settled:
+        raise KernelbookError(f"{lab.id}: the solution of {refused.exercise}: {refused.message}")
+    answers, seconds = {}, {}
+    for room in assembly.rooms:
+        for test in _run_notebook(room, batch, None).tests:
+            if test.category is not Category.PASS:
+                raise KernelbookError(
+                    f"{lab.id}: the solution of {test.exercise} fails its own test {test.test!r} "
+                    f"on {batch.device}: {test.category}. {test.message} {test.note}".rstrip()
+                )
+            answers[test.exercise, test.test] = test.answers
+            seconds[test.exercise, test.test] = test.seconds
+    return Reference(answers, seconds)
+
+
+def _run_notebook(room: Room, batch: Batch, reference: Reference | None) -> plugin.RunOutcome:
+    """Write the room where no learner can read it, run it, and take it away again."""
+    exercises = {(label, test.name): test.exercise for label, test in room.tests}
+
+    def seed(label: str, test: str) -> int:
+        text = f"{exercises[label, test]}\0{test}".encode()
+        return int.from_bytes(hashlib.blake2b(text, key=batch.seed, digest_size=16).digest())
+
+    rooms = batch.private / "rooms"
+    rooms.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=rooms) as folder:
+        path = Path(folder, f"{room.name}.ipynb")
+        nbformat.write(room.notebook, path)
+        return plugin.run(
+            path,
+            sandbox=sandbox_of(batch),
+            device=batch.device,
+            seeds=seed,
+            budgets=reference.budgets() if reference else None,
+            references=reference.answers if reference else None,
+        )
+
+
+def sandbox_of(batch: Batch) -> Sandbox:
+    """The border around learners' code. Raises SandboxError when there is none to be had."""
+    return _detected() if batch.sandboxed else Sandbox.none()
+
+
+@lru_cache(maxsize=1)
+def _detected() -> Sandbox:
+    return Sandbox.detect()
+
+
+def _lab_of(job: GradeJob, handed: Submission) -> LabSource:
+    """The lab that the notebook says it is, if that is the one wanted and there is one."""
+    if job.lab and handed.lab and handed.lab != job.lab:
+        raise SubmissionError(f"this is a notebook of {handed.lab}; wanted: {job.lab}")
+    name = job.lab or handed.lab
+    if not name:
+        raise SubmissionError(
+            "the notebook does not say which lab it is: neither its metadata nor a line "
+            'lab.begin("…") names one. Name it with --lab.'
+        )
+    try:
+        return _read_lab(name, job.batch.root)
+    except SourceError:
+        raise SubmissionError(f"the notebook says it is lab {name!r:.100}; there is none") from None
+
+
+@lru_cache(maxsize=128)
+def _read_lab(name: str, root: Path) -> LabSource:
+    return source.read(source.find([name], root)[0], root)
+
+
+def _refused(job: GradeJob, reason: str) -> Record:
+    """The record of a file that cannot be graded at all, so that nobody is lost."""
+    sha256, time = submission.fingerprint(job.path)
+    lab = None
+    with suppress(SourceError):
+        lab = _read_lab(job.lab, job.batch.root) if job.lab else None
+    unread = Submission(str(job.path), job.learner, sha256, time, "", "", ())
+    results = _all(Category.MISSING, lab, job.batch) if lab else ()
+    return _keep(replace(_blank(job, unread, lab), reason=reason, results=results), job.batch)
+
+
+def _grader_died(job: GradeJob) -> Record:
+    """Our own process ended twice over this file: nobody's mark, an instructor's business."""
+    return _refused(job, "the grading process died twice over this file; see the instructor")
+
+
+def _blank(job: GradeJob, handed: Submission, lab: LabSource | None) -> Record:
+    """The record of this grading, before anything has been found."""
+    batch = job.batch
+    lab_id, version = (lab.id, lab.version) if lab else (job.lab or "unknown", "")
+    return Record(
+        key=records.key_of(
+            handed.sha256, lab_id, version, kernelbook.__version__, batch.seed_id, batch.device
+        ),
+        learner=job.learner,
+        lab=lab_id,
+        lab_version=version,
+        path=handed.path,
+        submission_sha256=handed.sha256,
+        submitted_at=handed.submitted_at,
+        graded_at=datetime.now(UTC).isoformat(),
+        grader_version=kernelbook.__version__,
+        seed_id=batch.seed_id,
+        device=batch.device,
+        isolation=sandbox_of(batch).layers,
+        matched={},
+        notes=(),
+        reason="",
+        results=(),
+    )
+
+
+def _keep(result: Record, batch: Batch) -> Record:
     records.write(result, batch.out)
     return result
 
 
-def _run(matched: submission.Matched, lab: LabSource, batch: Batch) -> tuple[TestResult, ...]:
-    sandbox = sandbox_of(batch)
-    with compilers_for(sandbox) as compile_kernel:
-        assembly = assemble(matched, lab, batch.device, compile_kernel)
-    reference = load_reference(lab, batch)
-    results = {(r.exercise, r.test): r for r in assembly.settled}
-    for room in assembly.rooms:
-        for result in runner.run_room(room, batch.device, batch.seed, sandbox, reference):
-            results[result.exercise, result.test] = result
-    # The maximum is the lab's alone: a test that nobody reported is missing, never absent.
-    return tuple(
-        results.get((t.exercise, t.name)) or _missing(t.exercise, t.name, t.points)
-        for t in lab.tests(batch.device)
-    )
+def _all(category: Category, lab: LabSource, batch: Batch) -> tuple[TestResult, ...]:
+    return tuple(replace(_missing(test), category=category) for test in lab.tests(batch.device))
 
 
-def reference_of(lab: LabSource, batch: Batch) -> Reference:
-    """Run the lab's own solutions once; their answers are what submissions are compared with.
+def _missing(test: HiddenTest) -> TestResult:
+    return TestResult(test.exercise, test.name, Category.MISSING, 0, test.points)
 
-    Raises KernelbookError when a solution fails: then nothing of this lab can be graded.
-    """
-    solutions = {e.id: e.solution for e in lab.exercises.values()}
-    matched = submission.match(submission.of_answers(lab, solutions), lab)
-    sandbox = sandbox_of(batch)
-    with compilers_for(sandbox) as compile_kernel:
-        assembly = assemble(matched, lab, batch.device, compile_kernel)
-    if assembly.settled:
-        worst = assembly.settled[0]
-        raise KernelbookError(f"{lab.id}: the solution of {worst.exercise}: {worst.message}")
-    merged: Reference = Reference({}, {})
-    for room in assembly.rooms:
-        merged = merged.with_(runner.run_reference(room, batch.device, batch.seed, sandbox))
-    return merged
+
+def _labs_needed(jobs: Sequence[GradeJob]) -> dict[str, tuple[str, Batch]]:
+    """Labs whose reference run the batch waits for, by name."""
+    needed: dict[str, tuple[str, Batch]] = {}
+    for job in jobs:
+        with suppress(SubmissionError):
+            lab = _lab_of(job, submission.read(job.path, job.learner))
+            needed.setdefault(lab.id, (lab.id, job.batch))
+    return needed
+
+
+def _ensure_reference(lab_and_batch: tuple[str, Batch]) -> None:
+    """Run and store a lab's reference; a failure shows again, and is recorded, for each job."""
+    name, batch = lab_and_batch
+    with suppress(KernelbookError):
+        load_reference(_read_lab(name, batch.root), batch)
+
+
+Key = TypeVar("Key")
+Work = TypeVar("Work")
+Result = TypeVar("Result")
+
+
+class Pool:
+    """Worker processes that may die: a job whose process died yields None instead of raising."""
+
+    def __init__(self, workers: int) -> None:
+        # Spawned, not forked: a worker inherits no open socket, lock or CUDA state.
+        self.executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.executor.shutdown(wait=True, cancel_futures=True)
+
+    def map(
+        self, work: Callable[[Work], Result], todo: Mapping[Key, Work]
+    ) -> Iterator[tuple[Key, Result | None]]:
+        """``(key, result)`` in the order in which they end."""
+        futures: dict[Future[Result], Key] = {}
+        for key, item in todo.items():
+            with suppress(BrokenProcessPool):
+                futures[self.executor.submit(work, item)] = key
+        for future in as_completed(futures):
+            try:
+                yield futures[future], future.result()
+            except BrokenProcessPool:
+                yield futures[future], None
+
+
+def _notebooks(folder: Path) -> Iterator[Path]:
+    """Every notebook below; a learner's folder that holds none stands for itself."""
+    for child in sorted(folder.iterdir()):
+        if child.name.startswith("."):
+            continue
+        if child.is_dir() and child.suffix != ".ipynb":
+            inside = [p for p in child.rglob("*.ipynb") if not _hidden(p.relative_to(folder))]
+            yield from sorted(inside) or [child]
+        elif child.suffix == ".ipynb":
+            yield child
+
+
+def _learner(below: Path) -> str:
+    return below.parts[0] if len(below.parts) > 1 else below.stem
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _write_private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)

@@ -47,13 +47,6 @@ _LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 _INI = Path(__file__).with_name("pytest.ini")
 _PYTEST_VARIABLES = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_THEME", "PYTEST_DEBUG")
 _UNWANTED = ("cacheprovider", "doctest", "faulthandler", "junitxml", "logging")
-    "cacheprovider",
-    "faulthandler",
-    "logging",
-    "doctest",
-    "junitxml",
-    "unraisableexception",
-)
 _LOST = {
     "timeout": Category.TIMEOUT,
     "died": Category.DIED,

@@ -23,6 +23,7 @@ from kernelbook.grade.standing import standings
 
 REPORT = "report.html"
 BAR_CHARS = 12
+MOST_OPEN = 20  # entries of a list that stands unfolded on the page
 STATUS_STYLES = {GRADED: "green", NOT_GRADED: "red", GRADE_AGAIN: "yellow"}
 
 
@@ -112,6 +113,7 @@ def _page(book: Sequence[Entry], damaged: Sequence[Damaged], out_dir: Path) -> b
         bare=sum(not e.record.isolation and e.status != NOT_GRADED for e in book),
         mixed=_mixed(counting),
         damaged=[(str(_under(item.path, out_dir)), item.problem) for item in damaged],
+        most_open=MOST_OPEN,
         last_graded=max((entry.record.graded_at for entry in book), key=instant, default=""),
         moment=feedback.moment,
         tests=tests,

@@ -275,9 +275,11 @@ def _mounts(scratch: Path, readable: Sequence[Path], *, gpu: bool) -> list[str]:
     if gpu:
         for node in _gpu_nodes():
             argv += ["--dev-bind", str(node), str(node)]
-    # bubblewrap makes missing parents 0700, and another uid could not pass through them.
-    for parent in sorted({parent for path in (*shown, package) for parent in path.parents}):
-        if not any(parent.is_relative_to(path) for path in (*shown, Path("/usr"), Path("/tmp"))):
+    # bubblewrap makes some missing parents 0700, and another uid could not pass through them.
+    made = {parent for path in (*shown, package, scratch) for parent in path.parents}
+    made -= {Path("/"), Path("/tmp"), Path("/dev")}
+    for parent in sorted(made):
+        if not any(parent.is_relative_to(path) for path in (*shown, Path("/usr"))):
             argv += ["--perms", "0755", "--dir", str(parent)]
     for path in shown:
         argv += ["--ro-bind", str(path), str(path)]

@@ -210,7 +210,7 @@ def _begun(cells: tuple[SubmittedCell, ...]) -> str:
 
 def _bytes(path: Path) -> bytes:
     if path.is_dir():
-        raise SubmissionError("this is a directory, not a notebook file")
+        raise SubmissionError("this is a directory without a notebook file in it")
     try:
         if not path.is_file():
             raise SubmissionError("this is not a regular file")

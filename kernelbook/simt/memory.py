@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from kernelbook.simt import seam, stuck
+from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
 
 Index = tuple[int, ...]
@@ -74,8 +75,6 @@ class Array:
 
     def view(self, dtype: Any) -> Array:
         """The same bytes read as another type."""
-        from kernelbook.simt.dtypes import as_dtype
-
         return self.view_of(self.data.view(as_dtype(dtype)), "view()")
 
     def __len__(self) -> int:
@@ -144,9 +143,7 @@ class Array:
         """``index`` as a checked tuple of ints, one for each axis."""
         at = index if isinstance(index, tuple) else (index,)
         if len(at) != self.ndim:
-            raise KernelError(
-                f"{self.label()} has {self.ndim} axes and is indexed with {len(at)}"
-            )
+            raise KernelError(f"{self.label()} has {self.ndim} axes and is indexed with {len(at)}")
         checked = tuple(_as_int(i) for i in at)
         for i, n in zip(checked, self.shape, strict=True):
             if not 0 <= i < n:
@@ -341,13 +338,13 @@ def wrap(
     return Array(data, name, space)
 
 
-def poison(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Fill fresh memory with what no kernel computes: NaN, or the byte 0xA5 repeated."""
-    if data.dtype.kind in "fc":
-        data.fill(np.nan)
-    elif data.size:
-        data.view(np.uint8 if data.ndim else data.dtype)[...] = 0xA5 if data.ndim else data
-    return data
+def fresh(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[Any, Any]:
+    """New memory that holds what no kernel computes: NaN, or the byte 0xA5 repeated."""
+    if dtype.kind in "fc":
+        return np.full(shape, np.nan, dtype, order)
+    count = int(np.prod(shape, dtype=np.int64))
+    buffer = np.full(count * dtype.itemsize, 0xA5, np.uint8)
+    return buffer.view(dtype).reshape(shape, order=order)
 
 
 def _as_loaded(value: Any) -> Any:

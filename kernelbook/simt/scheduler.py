@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from kernelbook.simt import stuck
+from kernelbook.simt import seam, stuck
 from kernelbook.simt.errors import KernelError
 from kernelbook.simt.registers import WARP_SIZE, blockIdx, now, outside, threadIdx
 
@@ -61,12 +61,17 @@ class WarpGroup:
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """What error messages need to know of the kernel: its name, its files, the launch's ndims."""
+    """What outlives the launch or is only for messages.
+
+    files: where the kernel and its device functions stand. shapes: the shape that each call of
+    ``shared.array`` or ``local.array`` had, in this and in earlier launches.
+    """
 
     name: str
     files: frozenset[str]
     grid_ndim: int
     block_ndim: int
+    shapes: dict[tuple[int, int], Any]
 
 
 class Grid:
@@ -85,6 +90,7 @@ class Grid:
         self.grid_dim, self.block_dim = dims
         self.dynamic_bytes = dynamic_bytes
         self.kernel = kernel
+        self.constants: dict[tuple[int, int], Any] = {}
         self.hub: greenlet = getcurrent()
         self.idle: list[greenlet] = []
         self.workers: list[greenlet] = []
@@ -236,7 +242,9 @@ class Block:
             return True
         if len(self.at_barrier) == self.size:
             stuck.require_one_site(self)
-            _BARRIERS[self.at_barrier[0].value[0]](self.at_barrier)
+            kind = self.at_barrier[0].value[0]
+            _BARRIERS[kind](self.at_barrier)
+            seam.report_barrier(kind, self.index, tuple(range(self.size)))
             self.release(self.at_barrier)
             return True
         if len(self.at_grid_sync) == self.size:
@@ -350,4 +358,3 @@ _BARRIERS: dict[str, Callable[[list[Waiter]], None]] = {
     "syncthreads_and": _give(all),
     "syncthreads_or": _give(any),
 }
-

@@ -7,7 +7,6 @@ Limit: which ``return`` a thread took is not recorded; the message lists the ker
 from __future__ import annotations
 
 import dis
-from collections import Counter
 from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
@@ -91,10 +90,11 @@ def explain(error: Exception, grid: Grid) -> Exception:
 
 def require_one_site(block: Block) -> None:
     """Raise :class:`BarrierError` when the threads of ``block`` wait at different barriers."""
-    sites = Counter(waiter.site for waiter in block.at_barrier)
-    if len(sites) > 1:
+    first = block.at_barrier[0].frame
+    code, offset = first.f_code, first.f_lasti
+    if any(w.frame.f_code is not code or w.frame.f_lasti != offset for w in block.at_barrier):
         raise BarrierError(
-            f"{_head(block)}: the threads wait at {len(sites)} different barriers: "
+            f"{_head(block)}: the threads wait at different barriers: "
             f"{_by_line(block, block.at_barrier)}. "
             "Every thread of a block must reach the same barrier: move it out of the branch."
             + _quote(block.at_barrier)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent
 
-from kernelbook.simt import stuck
+from kernelbook.simt import seam, stuck
 from kernelbook.simt.errors import KernelError, WarpError, user_frame
 from kernelbook.simt.registers import WARP_SIZE, lane, now, outside
 from kernelbook.simt.scheduler import Waiter, WarpGroup, mask_of, wait
@@ -120,6 +120,7 @@ def _join(kind: str, mask: Any, value: Any, finish: Callable[[WarpGroup, int], N
         return wait(waiter, block)
     del block.warp_groups[warp, mask]
     finish(group, 0)
+    seam.report_barrier(kind, block.index, tuple(w.thread for w in group.lanes.values()))
     block.ready.extend(other for number, other in group.lanes.items() if number != me)
     return waiter.result
 

@@ -1,0 +1,50 @@
+"""What a compiler yields: machine code and what it costs, or the reason for a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelbook.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel for one architecture.
+
+    ``registers`` a thread; ``shared_bytes`` static, a block; ``local_bytes`` of stack frame and
+    ``spill_bytes`` of spill stores, a thread: None where the assembler could not be asked.
+    ``seconds``: what the compilation took.
+    """
+
+    ptx: str
+    entry: str  # the kernel's name in the PTX
+    registers: int | None
+    shared_bytes: int | None
+    local_bytes: int | None
+    spill_bytes: int | None
+    seconds: float
+
+
+class KernelRefused(CompileError):
+    """The real compiler refuses the code. ``line`` counts in what was compiled, or in ``cell``.
+
+    ``detail`` holds the compiler's own words, shortened.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reason: str,
+        *,
+        line: int | None = None,
+        cell: int | None = None,
+        text: str = "",
+        detail: str = "",
+    ) -> None:
+        where = name
+        where += f", code cell {cell + 1}" if cell is not None else ""
+        where += f", line {line}" if line is not None else ""
+        quoted = f"\n    {text.strip()}" if text.strip() else ""
+        super().__init__(f"{where}: {reason}{quoted}")
+        self.name, self.reason, self.line, self.cell = name, reason, line, cell
+        self.text, self.detail = text, detail

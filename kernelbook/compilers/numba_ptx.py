@@ -1,0 +1,158 @@
+"""Numba kernels to PTX, in the helper process, with no GPU.
+
+numba-cuda asks for the current device's compute capability when a kernel calls a device function
+or synchronises the grid; a stand-in answers for the architecture that is compiled for
+(numba-cuda 0.30.4).
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+import warnings
+from typing import Any
+
+from kernelbook.compilers import ptxas
+from kernelbook.compilers.explain import explain
+from kernelbook.compilers.nvrtc import Refused, too_much_shared
+
+FILE = "<kernel>"
+JIT_OPTIONS = ("device", "fastmath", "inline", "max_registers", "opt")
+SIGNATURE_NODES = (
+    ast.Attribute, ast.Call, ast.Constant, ast.Expression, ast.List, ast.Load, ast.Name, ast.Slice,
+    ast.Subscript, ast.Tuple,
+)  # fmt: skip
+
+
+def compile_function(
+    source: str, name: str, signature: str, arch: tuple[int, int]
+) -> dict[str, Any]:
+    """PTX and resources of the kernel ``name`` in lifted ``source``, for ``signature``.
+
+    signature: Numba types in order, such as "float32[::1], int32". Raises: Refused.
+    """
+    import numba
+    from numba import cuda
+
+    _stand_in(arch)
+    cuda.jit = _jit  # read anew below; the real one stays in decorators
+    linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
+    module = types.ModuleType("kernel")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(compile(source, FILE, "exec", dont_inherit=True), module.__dict__)
+            kernel = module.__dict__[name]
+            arguments = _argument_types(signature, kernel.py_func)
+            options = kernel.targetoptions
+            ptx, _ = cuda.compile_ptx(
+                kernel.py_func,
+                arguments,
+                cc=arch,
+                fastmath=options.get("fastmath") or False,
+                opt=options.get("opt"),
+            )
+        except Refused:
+            raise
+        except Exception as error:
+            line = _line_of(error) or _line_of_return(source, name, str(error))
+            raise Refused(explain(error), line, _shortened(str(error))) from None
+        finally:
+            numba.cuda.jit = _real_jit()
+    entry = ptxas.entries(ptx)[0]
+    limit = options.get("max_registers")
+    try:
+        found = ptxas.resources(ptx, entry, f"sm_{arch[0]}{arch[1]}", limit)
+    except ptxas.AssemblerError as error:
+        raise Refused(too_much_shared(str(error)), None, str(error)) from None
+    return {"ptx": ptx, "entry": entry, **found}
+
+
+def _stand_in(arch: tuple[int, int]) -> None:
+    from numba.cuda import compiler, dispatcher
+    from numba.cuda.memory_management import nrt
+
+    device = types.SimpleNamespace(compute_capability=arch)
+    for module in (compiler, dispatcher, nrt):
+        module.get_current_device = lambda: device
+
+
+def _real_jit() -> Any:
+    from numba.cuda import decorators
+
+    return decorators.jit
+
+
+def _jit(func_or_sig: Any = None, *_: Any, **options: Any) -> Any:
+    """``cuda.jit`` without what would compile at once, touch the disk or change the output."""
+    kept = {key: value for key, value in options.items() if key in JIT_OPTIONS}
+
+    def decorate(function: Any) -> Any:
+        return _real_jit()(function, **kept)
+
+    return decorate(func_or_sig) if isinstance(func_or_sig, types.FunctionType) else decorate
+
+
+def _argument_types(signature: str, function: types.FunctionType) -> tuple[Any, ...]:
+    from numba.cuda.core import sigutils
+
+    try:
+        tree = ast.parse(signature.strip(), mode="eval")
+        plain = all(isinstance(node, SIGNATURE_NODES) for node in ast.walk(tree))
+        private = "__" in signature
+        whole = isinstance(tree.body, ast.Call)
+        if not plain or private:
+            raise ValueError("it holds more than types")
+        arguments, returned = sigutils.normalize_signature(
+            signature if whole else f"({signature.strip().rstrip(',')},)"
+        )
+    except Exception as error:
+        raise Refused(
+            f"the signature {signature!r} cannot be read ({error}); write one Numba type for each "
+            'argument, such as "float32[::1], int32"'
+        ) from None
+    if returned is not None and str(returned) not in ("void", "none"):
+        raise Refused(f"the signature {signature!r} returns {returned}; a kernel returns nothing")
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    if len(names) != len(arguments):
+        raise Refused(
+            f"takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)}), but is "
+            f"called with {len(arguments)} ({signature})",
+            function.__code__.co_firstlineno,
+        )
+    return tuple(arguments)
+
+
+def _line_of(error: BaseException) -> int | None:
+    """The learner's line: numba-cuda keeps it in the frames that the error passed through."""
+    line = None
+    if getattr(error, "__cause__", None) is not None:
+        line = _line_of(error.__cause__)  # type: ignore[arg-type]
+    walk = error.__traceback__
+    while walk is not None and line is None:
+        line_here = None
+        for value in walk.tb_frame.f_locals.values():
+            place = getattr(value, "loc", value)
+            if getattr(place, "filename", None) == FILE and isinstance(
+                getattr(place, "line", None), int
+            ):
+                line_here = place.line
+        walk = walk.tb_next
+        del line_here
+    return line
+
+
+def _line_of_return(source: str, name: str, message: str) -> int | None:
+    if "void return type" not in message:
+        return None
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    return inner.lineno
+    return None
+
+
+def _shortened(message: str, limit: int = 4000) -> str:
+    return message if len(message) <= limit else message[:limit] + " …"

@@ -1,0 +1,98 @@
+"""CUDA C++ to PTX by NVRTC, in the helper process."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+from kernelbook.compilers import ptxas
+
+MAX_ERRORS = 3
+
+_ERROR = re.compile(r"^(?P<file>[^()\n]*)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)$")
+FILE = "kernel.cu"
+
+
+class Refused(Exception):
+    """The source does not compile. ``line`` is in the source, None where it has none."""
+
+    def __init__(self, reason: str, line: int | None = None, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.line, self.detail = reason, line, detail
+
+
+def compile_source(source: str, entry: str | None, arch: tuple[int, int]) -> dict[str, Any]:
+    """PTX of a translation unit and the resources of one kernel in it.
+
+    entry: name of an ``extern "C" __global__`` function; None takes the first kernel.
+    Raises: Refused.
+    """
+    from cuda.core import Program, ProgramOptions
+
+    target = f"sm_{arch[0]}{arch[1]}"
+    options = ProgramOptions(
+        name=FILE, arch=target, std="c++17", include_path=[str(p) for p in include_folders()]
+    )
+    try:
+        ptx = Program(source, "c++", options).compile("ptx").code.decode()
+    except Exception as error:  # cuda.core raises several kinds, all with NVRTC's log in their text
+        raise read_log(str(error)) from None
+    found = ptxas.entries(ptx)
+    if entry is None and not found:
+        raise Refused("no kernel is defined: no function is declared __global__")
+    if entry is not None and entry not in found:
+        line = 1 + source[: max(source.find(entry), 0)].count("\n") if entry in source else None
+        others = f"; it defines {', '.join(found)}" if found else ""
+        raise Refused(
+            f'no kernel is called {entry}{others}; declare it extern "C" __global__ void {entry}',
+            line,
+        )
+    name = entry or found[0]
+    try:
+        return {"ptx": ptx, "entry": name, **ptxas.resources(ptx, name, target)}
+    except ptxas.AssemblerError as error:
+        raise Refused(too_much_shared(str(error)), None, str(error)) from None
+
+
+def read_log(log: str) -> Refused:
+    """NVRTC's log as one refusal: the first errors with their lines."""
+    found: list[tuple[int | None, str]] = []
+    for text in log.splitlines():
+        if match := _ERROR.match(text.strip()):
+            inside = match["file"].strip().endswith(FILE)
+            where = None if inside else f" (in {Path(match['file']).name})"
+            found.append((int(match["line"]) if inside else None, match["text"] + (where or "")))
+    if not found:
+        last = [text for text in log.splitlines() if text.strip()][-1:]
+        return Refused("NVRTC refuses it: " + "".join(last), None, log)
+    first, *more = found[:MAX_ERRORS]
+    reason = first[1]
+    for line, text in more:
+        reason += f"; line {line}: {text}" if line else f"; {text}"
+    if len(found) > MAX_ERRORS:
+        reason += f"; and {len(found) - MAX_ERRORS} more"
+    return Refused(reason, first[0], log)
+
+
+def too_much_shared(log: str) -> str:
+    """The sentence for a kernel whose static shared memory exceeds the limit."""
+    match = ptxas.TOO_MUCH_SHARED.search(log)
+    if match is None:
+        return "the assembler refuses it"
+    used, limit = int(match[1], 16), int(match[2], 16)
+    return (
+        f"its shared arrays take {used:,} bytes; a block has at most {limit:,}. "
+        "Make the arrays smaller"
+    )
+
+
+def include_folders() -> list[Path]:
+    """Folders of CUDA's headers in the installed nvidia wheels; none when they are not there."""
+    spec = importlib.util.find_spec("nvidia")
+    folders: list[Path] = []
+    for root in spec.submodule_search_locations or [] if spec else []:
+        for header in sorted(Path(root).glob("*/include/cuda_fp16.h")):
+            folders += [header.parent, header.parent / "cccl"]
+    return [folder for folder in folders if folder.is_dir()]

@@ -1,0 +1,74 @@
+"""Registers, shared memory and spills of a kernel, asked from the assembler (nvJitLink).
+
+Runs in the helper process. Source: the "ptxas info" lines that ``-v`` makes nvJitLink write.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+TOO_MUCH_SHARED = re.compile(r"uses too much shared data \((0x[0-9a-f]+) bytes, (0x[0-9a-f]+) max")
+_PROPERTIES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
+_ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)")
+
+
+class AssemblerError(Exception):
+    """The assembler refuses the PTX; the text is what it says."""
+
+
+def entries(ptx: str) -> list[str]:
+    """Names of the kernels that PTX defines, in order."""
+    return _ENTRY.findall(ptx)
+
+
+def resources(ptx: str, entry: str, arch: str, max_registers: int | None = None) -> dict[str, int]:
+    """{"registers", "shared_bytes", "local_bytes", "spill_bytes"} as far as they are known.
+
+    arch: such as "sm_90". Raises: AssemblerError when the PTX breaks a limit of the hardware.
+    """
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    options = LinkerOptions(arch=arch, ptxas_options=["-v"], max_register_count=max_registers)
+    codes = [ObjectCode.from_ptx(ptx.encode())]
+    runtime = _device_runtime()
+    if ".extern .func" in ptx and runtime is not None:
+        codes.append(ObjectCode.from_library(str(runtime)))
+    linker = Linker(*codes, options=options)
+    try:
+        linker.link("cubin")
+        log = linker.get_info_log() + linker.get_error_log()
+    except Exception as error:  # cuda.core raises several kinds
+        log = f"{error}\n{linker.get_error_log()}"
+        if TOO_MUCH_SHARED.search(log):
+            raise AssemblerError(log) from None
+        return {}
+    return read_log(log, entry)
+
+
+def read_log(log: str, entry: str) -> dict[str, int]:
+    """The numbers that a ``ptxas -v`` log gives for one kernel."""
+    start = log.find(f"Compiling entry function '{entry}'")
+    if start < 0:
+        return {}
+    end = log.find("Compiling entry function", start + 1)
+    part = log[start : end if end > 0 else None]
+    found: dict[str, int] = {}
+    if used := _USED.search(part):
+        shared = _SHARED.search(part)
+        found = {"registers": int(used[1]), "shared_bytes": int(shared[1]) if shared else 0}
+    if properties := _PROPERTIES.search(part):
+        found |= {"local_bytes": int(properties[1]), "spill_bytes": int(properties[2])}
+    return found
+
+
+def _device_runtime() -> Path | None:
+    """libcudadevrt, which grid-wide barriers are linked against."""
+    import nvidia
+
+    for folder in nvidia.__path__:
+        for library in sorted(Path(folder).glob("*/lib*/libcudadevrt.a")):
+            return library
+    return None

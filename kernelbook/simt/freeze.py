@@ -1,0 +1,123 @@
+"""The kernel as the compiler would see it: constants typed, globals looked up once.
+
+Numba reads a kernel's globals when it compiles and gives every constant a type. Here each launch
+makes such a copy: float constants become float64 scalars (so ``x * 2.0`` with a float32 ``x`` is a
+float64, as compiled), :mod:`math` becomes :mod:`kernelbook.simt.device_math`, device functions
+become plain functions, which makes their calls cheap.
+
+Limit: integer constants stay Python ints, so a float32 times an int stays float32, where Numba
+makes a float64.
+"""
+
+from __future__ import annotations
+
+import dis
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from kernelbook.simt.device_math import device_math, replacement
+from kernelbook.simt.errors import KernelError
+
+_KNOWN_PACKAGES = ("kernelbook.simt", "numpy", "numba", "math", "builtins")
+
+
+class Frozen:
+    """Frozen functions of one launch, by the original: each is made once."""
+
+    def __init__(self) -> None:
+        self.functions: dict[FunctionType, FunctionType] = {}
+        self.files: set[str] = set()
+
+    def function(self, original: FunctionType) -> FunctionType:
+        """A copy of ``original`` with typed constants and frozen globals and closure."""
+        known = self.functions.get(original)
+        if known is not None:
+            return known
+        code = typed_constants(original.__code__)
+        names = dict(original.__globals__)
+        frozen = FunctionType(
+            code, names, original.__name__, original.__defaults__, _cells(len(code.co_freevars))
+        )
+        frozen.__kwdefaults__ = original.__kwdefaults__
+        self.functions[original] = frozen
+        self.files.add(code.co_filename)
+        for name in global_names(code):
+            if name in names:
+                names[name] = self._value(name, names[name])
+        for cell, new in zip(original.__closure__ or (), frozen.__closure__ or (), strict=True):
+            try:
+                new.cell_contents = self._value("", cell.cell_contents)
+            except ValueError:  # an empty cell: a name that is not defined yet
+                continue
+        return frozen
+
+    def _value(self, name: str, value: Any) -> Any:
+        if value.__class__ is float:
+            return np.float64(value)
+        if value is math:
+            return device_math
+        if isinstance(value, BuiltinFunctionType):
+            return replacement.get(value, value)
+        if isinstance(value, (type, ModuleType, np.ndarray, np.generic)):
+            return value
+        inner = getattr(value, "py_func", None)
+        if isinstance(inner, FunctionType):
+            if getattr(value, "is_kernel", False):
+                return value  # calling it is an error that the dispatcher explains
+            return self.function(inner)
+        if isinstance(value, FunctionType) and name:
+            package = value.__module__ or ""
+            if not package.startswith(_KNOWN_PACKAGES):
+                raise KernelError(
+                    f"{name} is a plain Python function, which a kernel can't call: decorate it "
+                    "with @cuda.jit(device=True)"
+                )
+        return value
+
+
+def _cells(count: int) -> tuple[CellType, ...]:
+    return tuple(CellType() for _ in range(count))
+
+
+@lru_cache(maxsize=1024)
+def _global_names(key: int, code: CodeType) -> frozenset[str]:
+    names = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _global_names(id(constant), constant)
+    return frozenset(names)
+
+
+def global_names(code: CodeType) -> frozenset[str]:
+    """The globals that ``code`` and the functions inside it read."""
+    return _global_names(id(code), code)
+
+
+_typed: dict[int, tuple[CodeType, CodeType]] = {}
+
+
+def typed_constants(code: CodeType) -> CodeType:
+    """``code`` with float64 scalars for its float constants; the same object every time."""
+    known = _typed.get(id(code))
+    if known is None or known[0] is not code:
+        constants = tuple(_typed_constant(c) for c in code.co_consts)
+        known = _typed[id(code)] = code, code.replace(co_consts=constants)
+    return known[1]
+
+
+def _typed_constant(constant: Any) -> Any:
+    if constant.__class__ is float:
+        return np.float64(constant)
+    if isinstance(constant, tuple):
+        return tuple(_typed_constant(c) for c in constant)
+    if isinstance(constant, CodeType):
+        return typed_constants(constant)
+    return constant
+
+
+Function = Callable[..., Any]

@@ -1,0 +1,121 @@
+"""Scalar device functions: bits, selection, fused multiply-add, fences, cache-hinted access.
+
+Bit functions depend on the width of their argument. NumPy scalars carry theirs; a Python int (a
+literal, an index, a narrow load) counts as 32 bits where it fits, else as 64.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from kernelbook.simt.registers import now, outside
+
+
+def popc(x: Any) -> int:
+    """The number of bits set in ``x``."""
+    value, _ = _bits(x)
+    return value.bit_count()
+
+
+def clz(x: Any) -> int:
+    """The number of leading zeros in ``x``."""
+    value, width = _bits(x)
+    return width - value.bit_length()
+
+
+def ffs(x: Any) -> int:
+    """The position of the lowest bit set, counted from 1; 0 when there is none."""
+    value, _ = _bits(x)
+    return (value & -value).bit_length()
+
+
+def brev(x: Any) -> int:
+    """``x`` with its 32 (or 64) bits in reverse order, unsigned."""
+    value, width = _bits(x)
+    width = max(width, 32)
+    return int(f"{value:0{width}b}"[::-1], 2)
+
+
+def selp(test: Any, a: Any, b: Any) -> Any:
+    """``a`` where ``test`` is true, else ``b``; both were evaluated."""
+    return a if test else b
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c``, rounded once."""
+    narrow = all(isinstance(v, (np.float32, int)) for v in (a, b, c))
+    kind: Any = np.float32 if narrow else np.float64
+    values = float(a), float(b), float(c)
+    if not all(map(math.isfinite, values)):
+        return kind(values[0] * values[1] + values[2])
+    exact = Fraction(values[0]) * Fraction(values[1]) + Fraction(values[2])
+    if exact == 0:
+        return kind(values[0] * values[1] + values[2])
+    return _rounded(exact, kind)
+
+
+def cbrt(a: Any) -> Any:
+    """The cube root."""
+    return np.float32(math.cbrt(a)) if isinstance(a, np.float32) else np.float64(math.cbrt(a))
+
+
+def threadfence() -> None:
+    """Order this thread's memory accesses for the whole device. Always so here."""
+    if now.block is None:
+        raise outside("threadfence")
+
+
+def threadfence_block() -> None:
+    """Order this thread's memory accesses for its block. Always so here."""
+    if now.block is None:
+        raise outside("threadfence_block")
+
+
+def threadfence_system() -> None:
+    """Order this thread's memory accesses for all devices. Always so here."""
+    if now.block is None:
+        raise outside("threadfence_system")
+
+
+def load_hinted(array: Any, i: Any) -> Any:
+    """``array[i]``; the cache hint has no effect here (``ldca ldcg ldcs ldlu ldcv``)."""
+    return array[i]
+
+
+def store_hinted(array: Any, i: Any, value: Any) -> None:
+    """``array[i] = value``; the cache hint has no effect here (``stcg stcs stwb stwt``)."""
+    array[i] = value
+
+
+def _bits(x: Any) -> tuple[int, int]:
+    """The two's complement bits of ``x`` and their number."""
+    if isinstance(x, (np.integer, np.bool_)):
+        width = x.itemsize * 8
+    else:
+        width = 32 if -(1 << 31) <= int(x) < 1 << 32 else 64
+    return int(x) & ((1 << width) - 1), width
+
+
+def _rounded(exact: Fraction, kind: Any) -> Any:
+    """``exact`` as the nearest float64 or float32, ties to even, with a single rounding."""
+    double = exact.numerator / exact.denominator if _fits(exact) else math.copysign(math.inf, exact)
+    if kind is np.float64:
+        return np.float64(double)
+    near = np.float32(double)
+    if Fraction(double) == exact or not math.isfinite(float(near)):
+        return near
+    # The double may have been rounded onto a float32 tie: decide by the exact value.
+    other = np.nextafter(near, np.float32(math.inf if exact > Fraction(float(near)) else -math.inf))
+    if not math.isfinite(float(other)):
+        return near
+    gap_near = abs(exact - Fraction(float(near)))
+    gap_other = abs(exact - Fraction(float(other)))
+    return other if gap_other < gap_near else near
+
+
+def _fits(exact: Fraction) -> bool:
+    return abs(exact) < Fraction(2) ** 1024
