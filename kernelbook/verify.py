@@ -202,7 +202,7 @@ def _trial_cells(
     others = [e.solution for e in lab.exercises.values() if e.id != case.exercise.id]
     if case.exercise.kind is not Kind.FUNCTION:
         sources = [*others, case.source]
-        return device_code(case.exercise, sources, compile_kernel, case.label)
+        return device_code(lab, case.exercise, sources, compile_kernel, case.label)
     extras = [cell_of(text, "extra") for text in others]
     return None, (*extras, cell_of(case.source, "answer", exercise=case.label))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import types
 import warnings
 from typing import Any
@@ -19,6 +20,8 @@ from kernelbook.compilers.nvrtc import Refused, too_much_shared
 
 FILE = "<kernel>"
 JIT_OPTIONS = ("device", "fastmath", "inline", "max_registers", "opt")
+PLACE_NAMES = ("constraint", "inst", "stmt", "expr", "loc", "self")
+_NAMED_LINE = re.compile(rf'{FILE}", line (\d+)|{FILE} \((\d+)\)|{FILE}:(\d+)')
 SIGNATURE_NODES = (
     ast.Attribute, ast.Call, ast.Constant, ast.Expression, ast.List, ast.Load, ast.Name, ast.Slice,
     ast.Subscript, ast.Tuple,
@@ -125,21 +128,23 @@ def _argument_types(signature: str, function: types.FunctionType) -> tuple[Any, 
 
 
 def _line_of(error: BaseException) -> int | None:
-    """The learner's line: numba-cuda keeps it in the frames that the error passed through."""
+    """The learner's line, from the frames that the error passed through or else from its text.
+
+    For many type errors numba-cuda's text names no line, but the innermost frame that holds a
+    statement of the learner's does (seen with numba-cuda 0.30.4).
+    """
     line = None
-    if getattr(error, "__cause__", None) is not None:
-        line = _line_of(error.__cause__)  # type: ignore[arg-type]
     walk = error.__traceback__
-    while walk is not None and line is None:
-        line_here = None
-        for value in walk.tb_frame.f_locals.values():
-            place = getattr(value, "loc", value)
-            if getattr(place, "filename", None) == FILE and isinstance(
-                getattr(place, "line", None), int
-            ):
-                line_here = place.line
+    while walk is not None:
+        for name in PLACE_NAMES:
+            value = walk.tb_frame.f_locals.get(name)
+            place = value if name == "loc" else getattr(value, "loc", None)
+            if getattr(place, "filename", None) == FILE:
+                line = place.line
+                break
         walk = walk.tb_next
-        del line_here
+    if line is None and (named := _NAMED_LINE.search(str(error))):
+        line = int(next(filter(None, named.groups())))
     return line
 
 

@@ -12,9 +12,9 @@ Both rooms are plain notebooks whose cells say their role; the plugin knows noth
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
@@ -27,6 +27,11 @@ from kernelbook.release import KERNELSPEC
 from kernelbook.source import Exercise, HiddenTest, Kind, LabSource, Tag
 
 CLEAN, OPEN = "clean", "open"
+
+_LIFTED_AS: Mapping[Kind, Literal["kernel", "source"]] = {
+    Kind.KERNEL: "kernel",
+    Kind.SOURCE: "source",
+}
 
 # Compiles lifted device code and raises CompileError; called with (exercise, lifted source).
 Compile = Callable[[Exercise, str], object]
@@ -91,7 +96,7 @@ def assemble(matched: Matched, lab: LabSource, device: str, compile_kernel: Comp
         if verdict is None and exercise.kind is Kind.FUNCTION:
             rooms[OPEN].append(Trial(exercise.id, exercise, whole.up_to(exercise)))
         elif verdict is None:
-            verdict, cells = device_code(exercise, sources, compile_kernel)
+            verdict, cells = device_code(lab, exercise, sources, compile_kernel)
             if verdict is None:
                 rooms[CLEAN].append(Trial(exercise.id, exercise, cells))
         if verdict is not None:
@@ -126,11 +131,19 @@ def room(name: str, lab: LabSource, device: str, trials: Sequence[Trial]) -> Roo
 
 
 def device_code(
-    exercise: Exercise, sources: Sequence[str], compile_kernel: Compile, label: str = ""
+    lab: LabSource,
+    exercise: Exercise,
+    sources: Sequence[str],
+    compile_kernel: Compile,
+    label: str = "",
 ) -> tuple[Settled | None, tuple[NotebookNode, ...]]:
-    """The lifted and compiled answer as a cell, or why there is none."""
+    """The lifted and compiled answer as a cell, or why there is none.
+
+    sources: the learner's cells; the imports and constants that the lab gives come before them.
+    """
+    given = [c.source for c in lab.cells if c.tag is None and c.cell_type == "code"]
     try:
-        code = lift(sources, exercise.id, exercise.kind.value)
+        code = lift([*given, *sources], exercise.id, _LIFTED_AS[exercise.kind])
     except NotAKernel as error:
         where = f" (line {error.line} of its cell)" if error.line else ""
         return Settled(Category.NOT_A_KERNEL, f"{error.reason}{where}"), ()

@@ -58,7 +58,8 @@ for fd in sockets.values():
 
 class App(IPKernelApp):
     def init_connection_file(self):
-        self.transport, self.ip, self.session.key = "ipc", os.environ["HOME"] + "/kernel", b""
+        self.transport, self.ip = "ipc", os.environ["HOME"] + "/kernel"
+        self.session.key = sys.argv[3].encode()
     def write_connection_file(self, **kwargs):
         pass
     def init_heartbeat(self):
@@ -127,7 +128,7 @@ class SandboxedKernel:
         self.device = device
         self.limits = limits or Limits()
         self.readable = readable
-        self._session = Session(key=b"")
+        self._session = Session()
         self._process: subprocess.Popen[bytes] | None = None
         self._first: int | None = None  # pidfd of the namespace's first process
         self._folder: Path | None = None
@@ -239,7 +240,7 @@ class SandboxedKernel:
         fds = [sock.fileno() for sock in listening]
         bordered = self.sandbox.bwrap is not None
         argv = self.sandbox.argv(
-            [sys.executable, "-c", _LAUNCH, *map(str, fds)],
+            [sys.executable, "-c", _LAUNCH, *map(str, fds), self._session.key.decode()],
             scratch,
             readable=self.readable,
             device=self.device,

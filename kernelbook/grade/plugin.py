@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,36 +26,37 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat import NotebookNode
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 from kernelbook.errors import SandboxError
-from kernelbook.grade.compare import Answer, decode, mismatch
+from kernelbook.grade.compare import Answer, decode
 from kernelbook.grade.kernel import Limits, Reply, SandboxedKernel
+from kernelbook.grade.outcome import (
+    GRADER_FAILED,
+    LOST,
+    Key,
+    Outcome,
+    RunOutcome,
+    difference,
+    message_of_cell,
+    message_of_test,
+    not_run,
+    said,
+    wire_items,
+    words,
+)
 from kernelbook.grade.record import Category
 from kernelbook.grade.sandbox import Sandbox
 
-Key = tuple[str, str]  # (exercise or trial label, hidden test's name)
 Seeds = Mapping[Key, int] | Callable[[str, str], int]
-
-ANSWERS = "application/vnd.kernelbook.answers+json"
-WORDS_CHARS = 300  # shown of a text that learner code made
-MOST_ANSWERS = 10_000
 
 _LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 _INI = Path(__file__).with_name("pytest.ini")
 _PYTEST_VARIABLES = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_THEME", "PYTEST_DEBUG")
 _UNWANTED = ("cacheprovider", "doctest", "faulthandler", "junitxml", "logging")
-_LOST = {
-    "timeout": Category.TIMEOUT,
-    "died": Category.DIED,
-    "output limit": Category.OUTPUT_LIMIT,
-    "out of memory": Category.OUT_OF_MEMORY,
-}
-_CELL_FRAME = re.compile(r"^Cell In\[\d+\], line (\d+)(, in )?", re.MULTILINE)
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-
-_GRADER_FAILED = "The grader failed here, not your code. Your instructor sees why."
 
 
 @dataclass(frozen=True)
@@ -68,34 +68,6 @@ class RunLimits:
     test_seconds: float = 30.0  # a test for which the caller gives no budget
     total_seconds: float = 900.0
     restarts: int = 10
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one hidden test ended.
-
-    message: safe to show to the learner. note: for the instructor alone; it may hold expected
-    values and untrusted text. answers: only of a reference run.
-    """
-
-    exercise: str
-    test: str
-    category: Category
-    seconds: float = 0.0
-    message: str = ""
-    note: str = ""
-    answers: tuple[Answer, ...] = ()
-
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """All hidden tests of the notebook, in its order; ``items`` counts the cells that were run."""
-
-    tests: tuple[Outcome, ...]
-    items: int
-    kernel_starts: int
-    seconds: float
-    notes: tuple[str, ...] = ()
 
 
 def run(
@@ -118,6 +90,7 @@ def run(
     KeyboardInterrupt when the run was interrupted. All else is an outcome.
     """
     began = time.monotonic()
+    cells = nbformat.read(notebook, as_version=4).cells
     plugin = GradePlugin(
         notebook=notebook.resolve(strict=True),
         sandbox=sandbox,
@@ -133,14 +106,16 @@ def run(
             code = pytest.main([*_arguments(), str(plugin.notebook)], plugins=[plugin])
     finally:
         plugin.stop()
-    if code == pytest.ExitCode.INTERRUPTED:
+    if plugin.interrupted:
         raise KeyboardInterrupt
-    if plugin.unreadable is not None:
-        raise plugin.unreadable
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         plugin.notes.append(f"pytest ended with exit code {int(code)}")
     return RunOutcome(
-        tests=tuple(plugin.outcomes.get(key) or _not_run(key) for key in plugin.expected),
+        tests=tuple(
+            plugin.outcomes.get(_key(about)) or not_run(_key(about))
+            for about in map(_about, cells)
+            if about.get("role") == "test"
+        ),
         items=plugin.items,
         kernel_starts=plugin.starts,
         seconds=time.monotonic() - began,
@@ -161,12 +136,11 @@ class GradePlugin:
     limits: RunLimits
     deadline: float
 
-    expected: list[Key] = field(default_factory=list)
     outcomes: dict[Key, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     items: int = 0
     starts: int = 0
-    unreadable: Exception | None = None
+    interrupted: bool = False
     kernel: SandboxedKernel | None = None
 
     @pytest.hookimpl
@@ -174,6 +148,16 @@ class GradePlugin:
         if config.option.nbval or config.option.nbval_lax:
             # nbval would collect the notebook too, and run it once more outside the sandbox.
             raise pytest.UsageError("nbval's own flags must be off in a graded run")
+
+    @pytest.hookimpl
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir:
+        """A folder is never a package: pytest would import its ``__init__.py``."""
+        return pytest.Dir.from_parent(parent, path=path)
+
+    @pytest.hookimpl
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # pytest also ends this way when it cannot collect, with an exception of its own.
+        self.interrupted = excinfo.type is KeyboardInterrupt
 
     @pytest.hookimpl
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> IPyNbFile | None:
@@ -199,29 +183,22 @@ class GradedNotebook(IPyNbFile):
 
     def collect(self) -> Iterator[GradedCell]:
         """nbval's cells under our names and without its markers: those may be the learner's."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = list(super().collect())
-        except Exception as error:
-            self.plugin.unreadable = error
-            raise
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = list(super().collect())
         self.replay: list[GradedCell] = []
         self.blocked: dict[str, Outcome] = {}  # exercise → what all its tests come to
         self.closed: Outcome | None = None  # what all further tests come to
         self.learner_ran = False
         self.last_loss = Category.DIED
         for cell in found:
-            mine = GradedCell.from_parent(
+            yield GradedCell.from_parent(
                 self,
                 name=f"cell {cell.cell_num}",
                 cell_num=cell.cell_num,
                 cell=cell.cell,
                 options={"check": False},
             )
-            if mine.role == "test":
-                self.plugin.expected.append(mine.key)
-            yield mine
 
     def setup(self) -> None:
         """Nothing yet: the kernel starts when a cell needs it, so that a failure is an outcome."""
@@ -237,9 +214,9 @@ class GradedNotebook(IPyNbFile):
         if left <= 0:
             self._close(Category.TIMEOUT, "The time for the whole notebook is used up.")
         reply = kernel.execute(source, timeout=min(seconds, left), **options)
-        if reply.status in _LOST:
+        if reply.status in LOST:
             plugin.stop()
-            self.last_loss = _LOST[reply.status]
+            self.last_loss = LOST[reply.status]
         return reply
 
     def run_cell(self, cell: GradedCell) -> None:
@@ -250,15 +227,15 @@ class GradedNotebook(IPyNbFile):
 
     def ours_failed(self, reply: Reply, what: str) -> Outcome:
         """Our own code failed: through our fault, unless learner code has run beside it."""
-        said = f"{what}: {reply.status} {reply.reason} {_said(reply)}"
+        note = f"{what}: {reply.status} {reply.reason} {said(reply)}"
         if self.plugin.references is None or not self.learner_ran:
-            return Outcome("", "", Category.INFRASTRUCTURE, message=_GRADER_FAILED, note=said)
-        category = _LOST.get(reply.status, Category.ERROR)
+            return Outcome("", "", Category.INFRASTRUCTURE, message=GRADER_FAILED, note=note)
+        category = LOST.get(reply.status, Category.ERROR)
         message = (
             "A cell of the lab itself failed after your cells had run. "
             "Do they change a name or a module that the lab uses?"
         )
-        return Outcome("", "", category, message=message, note=said)
+        return Outcome("", "", category, message=message, note=note)
 
     def _settle(self, cell: GradedCell, reply: Reply) -> None:
         where = f"cell {cell.cell_num} ({cell.role})"
@@ -270,13 +247,13 @@ class GradedNotebook(IPyNbFile):
         if reply.status == "ok":
             return
         if cell.role != "answer":
-            self.plugin.notes.append(f"{where}: {reply.status} {reply.reason} {_said(reply)}")
+            self.plugin.notes.append(f"{where}: {reply.status} {reply.reason} {said(reply)}")
             return
         if reply.status == "error":
-            message = _message_of_cell(reply)
+            message = message_of_cell(reply)
         else:
             message = f"The cell of this exercise did not end: {reply.status} ({reply.reason})."
-        category = _LOST.get(reply.status, Category.ERROR)
+        category = LOST.get(reply.status, Category.ERROR)
         self.blocked.setdefault(
             cell.exercise, Outcome("", "", category, message=message, note=f"{where}: {message}")
         )
@@ -304,9 +281,9 @@ class GradedNotebook(IPyNbFile):
                     self._close(Category.TIMEOUT, "The time for the whole notebook is used up.")
                 seconds = min(plugin.limits.cell_seconds, left)
                 reply = kernel.execute(cell.cell.source, timeout=seconds)
-                if reply.status in _LOST:
+                if reply.status in LOST:
                     plugin.stop()
-                    self.last_loss = _LOST[reply.status]
+                    self.last_loss = LOST[reply.status]
                     self.replay.remove(cell)
                     self._settle(cell, reply)
                     break
@@ -324,8 +301,7 @@ class GradedCell(IPyNbCell):
 
     @property
     def about(self) -> Mapping[str, Any]:
-        found = self.cell.metadata.get("kernelbook", {})
-        return found if isinstance(found, Mapping) else {}
+        return _about(self.cell)
 
     @property
     def role(self) -> str:
@@ -337,7 +313,7 @@ class GradedCell(IPyNbCell):
 
     @property
     def key(self) -> Key:
-        return self.exercise, str(self.about.get("test", ""))
+        return _key(self.about)
 
     def setup(self) -> None:
         """nbval marks cells after a timeout as expected failures. Nothing is expected here."""
@@ -352,7 +328,7 @@ class GradedCell(IPyNbCell):
         self._guarded(self._test)
         outcome = plugin.outcomes.get(self.key)
         if outcome is None:
-            outcome = file.closed or _not_run(self.key)
+            outcome = file.closed or not_run(self.key)
         exercise, test = self.key
         plugin.outcomes[self.key] = replace(outcome, exercise=exercise, test=test)
         if outcome.category is not Category.PASS:
@@ -376,7 +352,7 @@ class GradedCell(IPyNbCell):
             known = isinstance(error, SandboxError)
             note = str(error) if known else f"{type(error).__name__}: {error}"
             self.parent.closed = Outcome(
-                "", "", Category.INFRASTRUCTURE, message=_GRADER_FAILED, note=note
+                "", "", Category.INFRASTRUCTURE, message=GRADER_FAILED, note=note
             )
 
     def _test(self) -> None:
@@ -410,28 +386,28 @@ class GradedCell(IPyNbCell):
     def _judge(self, reply: Reply, wanted: Sequence[Answer] | None) -> Outcome:
         if reply.status == "timeout":
             return self._outcome(Category.TIMEOUT, f"No answer within {reply.seconds:.3g} seconds.")
-        if reply.status in _LOST:
+        if reply.status in LOST:
             message = f"The Python process was lost during this test: {reply.reason}."
-            return self._outcome(_LOST[reply.status], message)
+            return self._outcome(LOST[reply.status], message)
         if reply.status == "error":
-            return self._outcome(Category.ERROR, _message_of_test(reply), _said(reply))
+            return self._outcome(Category.ERROR, message_of_test(reply), said(reply))
         try:
-            answers = tuple(map(decode, _items(reply)))
+            answers = tuple(map(decode, wire_items(reply)))
         except ValueError as error:
-            note = f"malformed answer: {_words(str(error))}"
+            note = f"malformed answer: {words(str(error))}"
             return self._outcome(Category.MISSING, "The test ended without an answer.", note)
         if not answers:
             return self._outcome(Category.MISSING, "The test ended without an answer.")
         if wanted is None:
             return replace(self._outcome(Category.PASS), answers=answers)
-        difference = _difference(answers, wanted)
-        if difference is None:
+        found = difference(answers, wanted)
+        if found is None:
             return self._outcome(Category.PASS)
-        return self._outcome(Category.WRONG, str(self.about.get("message", "")), difference)
+        return self._outcome(Category.WRONG, str(self.about.get("message", "")), found)
 
     def _outcome(self, category: Category, message: str = "", note: str = "") -> Outcome:
         if category is Category.INFRASTRUCTURE:
-            message = _GRADER_FAILED
+            message = GRADER_FAILED
         return Outcome(*self.key, category, message=message, note=note)
 
 
@@ -441,6 +417,15 @@ class _Closed(Exception):
 
 class _NotPassed(Exception):
     """Tells pytest that a test did not pass; holds the category only."""
+
+
+def _about(cell: NotebookNode) -> Mapping[str, Any]:
+    found = cell.metadata.get("kernelbook", {})
+    return found if isinstance(found, Mapping) and cell.cell_type == "code" else {}
+
+
+def _key(about: Mapping[str, Any]) -> Key:
+    return str(about.get("exercise", "")), str(about.get("test", ""))
 
 
 def _arguments() -> list[str]:
@@ -469,65 +454,3 @@ def _own_environment() -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith("PYTEST")]:
             del os.environ[name]
         os.environ.update(kept)
-
-
-def _not_run(key: Key) -> Outcome:
-    return Outcome(*key, Category.MISSING, message="The test was not run.", note="no item ran")
-
-
-def _items(reply: Reply) -> list[Any]:
-    """The wire items in a test's reply; [] for anything that is not a list of them."""
-    found: Any = reply.expressions
-    for name in ("answers", "data", ANSWERS):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    if not isinstance(found, list):
-        return []
-    if len(found) > MOST_ANSWERS:
-        raise ValueError(f"{len(found)} answers")
-    return found
-
-
-def _difference(answers: Sequence[Answer], wanted: Sequence[Answer]) -> str | None:
-    if len(answers) != len(wanted):
-        return f"{len(answers)} answers, expected {len(wanted)}"
-    for number, (answer, reference) in enumerate(zip(answers, wanted, strict=True)):
-        difference = mismatch(answer, reference)
-        if difference is not None:
-            return f"answer {number}: {difference}"
-    return None
-
-
-def _message_of_cell(reply: Reply) -> str:
-    frames = _CELL_FRAME.findall("\n".join(reply.traceback))
-    line = f" on its line {frames[-1][0]}" if frames else ""
-    return f"The cell of this exercise raised {_name(reply)}{line}.{_quoted(reply)}"
-
-
-def _message_of_test(reply: Reply) -> str:
-    """Name the exception; quote it where it speaks of the learner's code, not of the test's.
-
-    That is: one of this package's messages for learners, which has no frames, or an exception from
-    inside a function. A hidden test is the top level of its cell.
-    """
-    frames = _CELL_FRAME.findall("\n".join(reply.traceback))
-    theirs = bool(frames[-1][1]) if frames else True
-    return f"Your code raised {_name(reply)}.{_quoted(reply) if theirs else ''}"
-
-
-def _name(reply: Reply) -> str:
-    return reply.ename[:80] if reply.ename.isidentifier() else "an exception"
-
-
-def _quoted(reply: Reply) -> str:
-    words = _words(reply.evalue)
-    return f" It says: “{words}”" if words else ""
-
-
-def _said(reply: Reply) -> str:
-    return f"{_name(reply)}: {_words(reply.evalue)}" if reply.ename else ""
-
-
-def _words(text: str) -> str:
-    """Untrusted text on one line, without control characters, and short."""
-    text = " ".join(_CONTROL.sub(" ", text).split())
-    return text if len(text) <= WORDS_CHARS else text[: WORDS_CHARS - 1] + "…"

@@ -22,6 +22,7 @@ import numpy as np
 
 from kernelbook.simt.device_math import device_math, replacement
 from kernelbook.simt.errors import KernelError
+from kernelbook.simt.memory import wrap
 
 _KNOWN_PACKAGES = ("kernelbook.simt", "numpy", "numba", "math", "builtins")
 
@@ -63,6 +64,10 @@ class Frozen:
             return device_math
         if isinstance(value, BuiltinFunctionType):
             return replacement.get(value, value)
+        if type(value) is np.ndarray and name and value.dtype != object:
+            constant = value.view()
+            constant.flags.writeable = False
+            return wrap(constant, name, "const")
         if isinstance(value, (type, ModuleType, np.ndarray, np.generic)):
             return value
         inner = getattr(value, "py_func", None)

@@ -27,6 +27,7 @@ from greenlet import getcurrent, greenlet
 
 from kernelbook.simt import seam, stuck
 from kernelbook.simt.errors import KernelError
+from kernelbook.simt.freeze import Frozen
 from kernelbook.simt.registers import WARP_SIZE, blockIdx, now, outside, threadIdx
 
 Coordinates = tuple[int, int, int, int]  # linear index, x, y, z
@@ -63,12 +64,12 @@ class WarpGroup:
 class KernelInfo:
     """What outlives the launch or is only for messages.
 
-    files: where the kernel and its device functions stand. shapes: the shape that each call of
+    frozen: the kernel and its device functions as compiled. shapes: the shape that each call of
     ``shared.array`` or ``local.array`` had, in this and in earlier launches.
     """
 
     name: str
-    files: frozenset[str]
+    frozen: Frozen
     grid_ndim: int
     block_ndim: int
     shapes: dict[tuple[int, int], Any]

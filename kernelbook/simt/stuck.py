@@ -75,7 +75,7 @@ def explain(error: Exception, grid: Grid) -> Exception:
         return error
     if block is None or getattr(error, "placed", False):
         return error
-    found = user_line(error.__traceback__, grid.kernel.files)
+    found = user_line(error.__traceback__, grid.kernel.frozen.files)
     file, line = found or ("", 0)
     where = place(block, now.thread, file, line)
     if isinstance(error, KernelError):

@@ -6,6 +6,7 @@ import csv
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from record_samples import make_class, make_many, make_record
@@ -135,6 +136,21 @@ def test_build_failing_half_way_keeps_the_old_gradebook(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         gradebook.build(make_class(), tmp_path)
     assert sqlite.read_bytes() == before
+
+
+def test_replace_file_cut_short_keeps_the_old_file_whole(tmp_path, monkeypatch):
+    path = gradebook.replace_file(tmp_path / "report.html", b"old")
+    real = Path.write_bytes
+
+    def full(self, data):
+        real(self, data[:3])
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        gradebook.replace_file(path, b"new and longer")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "＝", "'="])

@@ -16,7 +16,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kernelbook.grade import plugin as module
 from kernelbook.grade.kernel import Limits
-from kernelbook.grade.plugin import GradePlugin, Key, Outcome, RunLimits, RunOutcome, run
+from kernelbook.grade.outcome import Key, Outcome, RunOutcome
+from kernelbook.grade.plugin import GradePlugin, RunLimits, run
 from kernelbook.grade.record import Category
 from kernelbook.grade.sandbox import Sandbox
 
@@ -113,7 +114,6 @@ def only(outcome: RunOutcome) -> Outcome:
 
 
 THREE = (hidden(test="first"), hidden(test="second"), hidden(test="third"))
-ONCE = "if lab.generator.bit_generator.state['state']['inc'] == {inc}:\n        "
 
 
 def fatal_in_second(action: str) -> Any:

@@ -83,6 +83,16 @@ def test_record_write_cut_short_leaves_no_record(tmp_path, monkeypatch):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_record_link_failing_for_another_reason_is_raised(tmp_path, monkeypatch):
+    def full(*_args):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(records.os, "link", full)
+    with pytest.raises(OSError, match="no space"):
+        records.write(make_record(), tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def test_find_without_a_readable_record_returns_none(tmp_path):
     sample = make_record()
     assert records.find(tmp_path, sample.learner, sample.lab, sample.key) is None

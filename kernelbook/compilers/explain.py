@@ -1,0 +1,222 @@
+"""A compiler's refusal in plain words.
+
+Numba's messages run to pages, and name types where the learner wrote words. Each rule here turns
+one kind into a sentence that says what was found and what to write instead. Source: messages of
+numba-cuda 0.30.4, each seen on a failing kernel of the tests.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+
+from kernelbook.lift.vocabulary import CUDA_NAMES
+
+Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
+
+LOCAL_ARRAY = "use cuda.local.array or cuda.shared.array"
+
+OPCODES = {
+    "IMPORT_NAME": "imports inside a kernel; put the import at the top of a cell",
+    "LOAD_BUILD_CLASS": "defines a class inside a kernel",
+    "STORE_GLOBAL": "assigns a global; a kernel returns results through its array arguments",
+}
+OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "and_": "&", "or_": "|",
+    "xor": "^", "lshift": "<<", "rshift": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "eq": "==", "ne": "!=", "neg": "-", "matmul": "@",
+}  # fmt: skip
+
+
+def explain(error: BaseException) -> str:
+    """The cause of a compiler's error in one or two sentences."""
+    message = str(error)
+    for pattern, sentence in RULES:
+        if match := pattern.search(message):
+            return sentence if isinstance(sentence, str) else sentence(match)
+    return _first_words(message) or type(error).__name__
+
+
+def plain_type(name: str) -> str:
+    """A Numba type as a reader says it: "a 1-dimensional array of float32"."""
+    name = re.sub(r"Literal\[(\w+)\]\([^)]*\)", r"\1", name.strip())
+    if match := re.fullmatch(r"array\((.+), (\d)d, \w+\)", name):
+        return f"a {match[2]}-dimensional array of {match[1]}"
+    if match := re.fullmatch(r"UniTuple\((.+) x (\d+)\)", name):
+        return f"a tuple of {match[2]} {plain_type(match[1])}"
+    if match := re.fullmatch(r"Tuple\((.*)\)", name):
+        return f"a tuple of {match[1]}"
+    if match := re.fullmatch(r"class\((.+)\)", name):
+        return f"the type {match[1]}"
+    if name.startswith("DictType"):
+        return "a dict"
+    return {"none": "None", "unicode_type": "a string", "str": "a string"}.get(name, name)
+
+
+def split_types(text: str) -> list[str]:
+    """The arguments of a Numba signature, split at the commas outside all brackets."""
+    parts, depth, start = [], 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter in "([<") - (letter in ")]>")
+        if letter == "," and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    return [part for part in [*parts, text[start:].strip()] if part]
+
+
+def _unknown_attribute(match: re.Match[str]) -> str:
+    name, kind = match[1], match[2]
+    if kind.startswith("list("):
+        return f"builds a list, which a kernel cannot; {LOCAL_ARRAY}"
+    return f"reads .{name} of {plain_type(kind)}, which has no such attribute"
+
+
+def _module_attribute(match: re.Match[str]) -> str:
+    where, name = match[1] or match[2], match[3]
+    where = {"numba.cuda": "cuda", "numpy": "np", "atomic": "cuda.atomic"}.get(where, where)
+    known = CUDA_NAMES if where == "cuda" else ()
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"uses {where}.{name}, which does not exist" + (
+        f"; did you mean cuda.{close[0]}?" if close else ""
+    )
+
+
+def _untyped_global(match: re.Match[str]) -> str:
+    name, kind = match[1], match[2]
+    if kind == "function":
+        return f"calls {name}(), a plain Python function; put @cuda.jit(device=True) above its def"
+    if kind in ("builtin_function_or_method", "type"):
+        return f"uses {name}, which runs only on the host"
+    return f"uses {name}, a {kind}, which a kernel cannot; pass what it holds as an argument"
+
+
+def _no_implementation(match: re.Match[str]) -> str:
+    """The type errors proper: a function or operator applied to types that it does not take."""
+    name, types = match[1], split_types(match[2])
+    if name == "setitem" and len(types) == 3:
+        return _bad_store(types, match.string)
+    if name == "getitem" and len(types) == 2:
+        return _bad_index("reads from", types[0], types[1], match.string)
+    if name == "array":
+        return _bad_array(types, match.string)
+    if name in ("zeros", "empty", "ones", "full", "arange", "array_like", "_ol_array_allocate"):
+        return f"makes a new array, which a kernel cannot; {LOCAL_ARRAY}"
+    if name in ("str", "mod") and ("str" in match[2] or name == "str"):
+        return "formats a string, which a kernel cannot; print values apart: print('i', i)"
+    if name == "grid" or name == "gridsize":
+        return f"gives cuda.{name} something other than a plain 1, 2 or 3"
+    if name.startswith("syncthreads_") and types == ["bool"]:
+        return f"gives cuda.{name} a bool; it takes an int32: write int32(...) around it"
+    given = " and ".join(plain_type(t) for t in types) or "nothing"
+    if name in OPERATORS:
+        return f"applies {OPERATORS[name]} to {given}, which is not defined"
+    if "too many positional" in match.string or "missing a required" in match.string:
+        return f"calls {name} with the wrong number of arguments ({given})"
+    return f"calls {name} with {given}, which it does not take"
+
+
+def _bad_store(types: list[str], message: str) -> str:
+    target, index, value = types
+    if target.startswith("DictType"):
+        return f"uses a dict, which a kernel cannot; {LOCAL_ARRAY}"
+    if "Unsupported array index" in message or "cannot index" in message:
+        return _bad_index("writes to", target, index, message)
+    if not target.startswith("array("):
+        return f"writes to an element of {plain_type(target)}, which cannot be changed"
+    hint = "; give the value an index too" if value.startswith("array(") else ""
+    return f"stores {plain_type(value)} in one element of {plain_type(target)}{hint}"
+
+
+def _bad_index(verb: str, target: str, index: str, message: str) -> str:
+    if target.startswith("DictType"):
+        return f"uses a dict, which a kernel cannot; {LOCAL_ARRAY}"
+    if many := re.search(r"cannot index .* with (\d+) indices", message):
+        return f"{verb} {plain_type(target)} with {many[1]} indices"
+    hint = "; an index is an integer: divide by //, or write int(...) around it"
+    return f"{verb} {plain_type(target)} with {plain_type(index)} as index" + (
+        hint if "float" in index else ""
+    )
+
+
+def _bad_array(types: list[str], message: str) -> str:
+    if "missing a required argument: 'dtype'" in message:
+        return "makes an array without its type: cuda.shared.array(shape, dtype), say float32"
+    sizes = types[0] if types else ""
+    if re.search(r"u?int\d+", re.sub(r"Literal\[int\]\(\d+\)", "", sizes)):
+        return (
+            "makes a shared or local array whose size is computed; write the size as a number, or "
+            "as one name that the top of a cell sets (PADDED = TILE + 1)"
+        )
+    return f"makes an array from {' and '.join(plain_type(t) for t in types)}"
+
+
+def _needs_memory(match: re.Match[str]) -> str:
+    doing = match[1]
+    if "build_list" in doing:
+        return f"builds a list, which a kernel cannot; {LOCAL_ARRAY}"
+    if "slice(" in doing:
+        return "copies a whole slice at once; write a loop over its elements"
+    return "needs new memory inside a kernel, which is not to be had; work on single elements"
+
+
+def _opcode(match: re.Match[str]) -> str:
+    return OPCODES.get(match[1], f"uses Python that a kernel cannot ({match[1]})")
+
+
+def _cannot_unify(match: re.Match[str]) -> str:
+    first, second, name = plain_type(match[1]), plain_type(match[2]), match[3].split(".")[0]
+    return (
+        f"{name!r} is {first} on one path and {second} on another; give it one type, "
+        "or use two names"
+    )
+
+
+def _first_words(message: str) -> str:
+    for line in message.splitlines():
+        line = line.strip()
+        if line and not line.startswith(("Failed in", "During:", "File ", "- Resolution")):
+            return f"the compiler says: {line[:200]}"
+    return ""
+
+
+RULES: list[Rule] = [
+    (re.compile(r"set_try_status"), "uses try/except, which a kernel cannot; test with if"),
+    (re.compile(r"build_set"), f"builds a set, which a kernel cannot; {LOCAL_ARRAY}"),
+    (re.compile(r"with \(context manager\)|Undefined variable '__enter__|SETUP_WITH|BEFORE_WITH"),
+     "uses a with block, which a kernel cannot"),
+    (re.compile(r"get_function_type'|generator"), "yields, which a kernel cannot"),
+    (re.compile(r"void return type"),
+     "returns a value; a kernel writes its results into an array argument"),
+    (re.compile(r"scipy|matmul\("),
+     "multiplies whole arrays with @; a kernel computes single elements: write the loop"),
+    (re.compile(r"cannot unify (.+) and (.+?) for '([^']+)'", re.IGNORECASE), _cannot_unify),
+    (re.compile(r"re-entrant|[Rr]ecursion"), "calls itself; write a loop"),
+    (re.compile(r"name '(\w+)' is not defined"),
+     lambda m: f"uses {m[1]!r}, which is not defined"),
+    (re.compile(r"Variable '(\w+)' is not defined|[Vv]ariable '(\w+)' referenced before"),
+     lambda m: f"uses {(m[1] or m[2])!r} before it has a value"),
+    (re.compile(r"Untyped global name '([^']+)':.*?<class '(?:[\w.]*\.)?(\w+)'>", re.DOTALL),
+     _untyped_global),
+    (re.compile(r"Unknown attribute '(\w+)' of type (.+)"), _unknown_attribute),
+    (re.compile(r"(?:module '([\w.]+)'|type object '(\w+)') has no attribute '(\w+)'"),
+     _module_attribute),
+    (re.compile(r"failed to unpack (.+)"),
+     lambda m: f"unpacks {plain_type(m[1])} into several names; cuda.grid(2) gives two"),
+    (re.compile(r"Cannot bind .*?signature '\((.*?)\)'"),
+     lambda m: f"calls a device function with the wrong number of arguments; it takes ({m[1]})"),
+    (re.compile(r"(\w+)\(\) missing \d+ required positional arguments?: (.+)"),
+     lambda m: f"calls {m[1]} without {m[2]}"),
+    (re.compile(r"not enough values to unpack \(expected (\d), got (\d)\)"),
+     lambda m: f"calls with {m[2]} arguments what takes {m[1]}; atomics take (array, index, value)"),
+    (re.compile(r"_ol_array_allocate"),
+     "computes with whole arrays, which needs new memory; work on single elements"),
+    (re.compile(r"No implementation of function (?:Function\(<[^>]*>\)|\S+) found for signature:"
+                r"\s*>>> (\w+)\((.*)\)\s*$", re.MULTILINE), _no_implementation),
+    (re.compile(r"NRT required but not enabled\s*(?:During: lowering \"(.*)\")?"),
+     lambda m: _needs_memory(m) if m[1] else
+     "needs new memory inside a kernel, which is not to be had; work on single elements"),
+    (re.compile(r"unsupported opcode \((\w+)\)"), _opcode),
+    (re.compile(r"[Uu]se of a (\w+) (?:is )?not supported"), lambda m: f"uses a {m[1]}"),
+]  # fmt: skip

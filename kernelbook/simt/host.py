@@ -1,0 +1,429 @@
+"""The host side: device arrays, transfers, streams and events.
+
+A device array's memory is separate host memory, so that forgetting a copy shows here as it does on
+a GPU. Every call ends before it returns: streams only have the order that the calls have. New
+device memory holds NaN or 0xA5 bytes, never zeros by luck.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from kernelbook.simt.dtypes import as_dtype
+from kernelbook.simt.errors import SimulatorWarning
+from kernelbook.simt.memory import fresh
+from kernelbook.simt.registers import now
+
+_NOT_CONTIGUOUS = (
+    "Array contains non-contiguous buffer and cannot be transferred as a single memory region. "
+    "Please ensure contiguous buffer with numpy .ascontiguousarray()"
+)
+
+
+class DeviceNDArray:
+    """An array in (simulated) device memory. Host code reads it with :meth:`copy_to_host`."""
+
+    __cuda_ndarray__ = True
+    __cuda_memory__ = True
+
+    def __init__(self, memory: np.ndarray[Any, Any]) -> None:
+        self.memory = memory
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.memory.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.memory.strides
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.memory.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.memory.ndim
+
+    @property
+    def size(self) -> int:
+        return self.memory.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.memory.nbytes
+
+    @property
+    def alloc_size(self) -> int:
+        return self.memory.nbytes
+
+    @property
+    def T(self) -> DeviceNDArray:  # noqa: N802
+        return self.transpose()
+
+    def transpose(self, axes: Any = None) -> DeviceNDArray:
+        return DeviceNDArray(self.memory.transpose(axes))
+
+    def reshape(self, *shape: Any, order: Any = "C") -> DeviceNDArray:
+        """The same memory with another shape. Raises ValueError when that takes a copy."""
+        if not (self.is_c_contiguous() or self.is_f_contiguous()):
+            raise ValueError("reshape of a non-contiguous device array")
+        return DeviceNDArray(self.memory.reshape(*shape, order=order))
+
+    def ravel(self, order: Any = "C") -> DeviceNDArray:
+        return self.reshape(-1, order=order)
+
+    def squeeze(self, axis: Any = None) -> DeviceNDArray:
+        return DeviceNDArray(self.memory.squeeze(axis))
+
+    def view(self, dtype: Any) -> DeviceNDArray:
+        """The same bytes as another type."""
+        return DeviceNDArray(self.memory.view(as_dtype(dtype)))
+
+    def split(self, section: int, stream: Any = 0) -> Iterator[DeviceNDArray]:
+        """Pieces of ``section`` elements of a one-dimensional array."""
+        for start in range(0, self.size, section):
+            yield self[start : start + section]
+
+    def is_c_contiguous(self) -> bool:
+        return self.memory.flags.c_contiguous
+
+    def is_f_contiguous(self) -> bool:
+        return self.memory.flags.f_contiguous
+
+    def bind(self, stream: Any = 0) -> DeviceNDArray:
+        return self
+
+    def copy_to_host(self, ary: Any = None, stream: Any = 0) -> np.ndarray[Any, Any]:
+        """A host copy, written into ``ary`` when given.
+
+        Raises TypeError or ValueError when ``ary`` has another type or shape.
+        """
+        if ary is None:
+            return self.memory.copy(order="K")
+        _require_alike(ary, self.memory)
+        np.copyto(ary, self.memory)
+        return ary  # type: ignore[no-any-return]
+
+    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+        """Overwrite this array with ``ary``, a host or device array of the same type and shape."""
+        source = ary.memory if isinstance(ary, DeviceNDArray) else np.asarray(ary)
+        _require_alike(source, self.memory)
+        np.copyto(self.memory, source)
+
+    def getitem(self, item: Any, stream: Any = 0) -> Any:
+        return self[item]
+
+    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
+        self[key] = value
+
+    def __getitem__(self, item: Any) -> Any:
+        found = self.memory[item]
+        if isinstance(found, np.ndarray):
+            if not np.shares_memory(found, self.memory) and found.size:
+                raise NotImplementedError("a device array is indexed by integers and slices only")
+            return DeviceNDArray(found)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.memory[key] = value.memory if isinstance(value, DeviceNDArray) else value
+
+    def __len__(self) -> int:
+        return len(self.memory)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        host = self.copy_to_host()
+        return host if dtype is None else host.astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"<DeviceNDArray {self.dtype}{list(self.shape)}; read it with copy_to_host()>"
+
+
+class MappedNDArray(np.ndarray[Any, Any]):
+    """Host memory that kernels read and write in place."""
+
+
+class ManagedNDArray(np.ndarray[Any, Any]):
+    """Memory that host and kernels share."""
+
+
+class ArgHint:
+    """How an array argument travels. ``stage()`` gives its device memory and what to do after."""
+
+    copies_in, copies_out = True, True
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def stage(self) -> tuple[np.ndarray[Any, Any], Callable[[], None] | None]:
+        """Device memory for the launch, and the copy back to run after it (None: no copy)."""
+        value = self.value
+        if isinstance(value, DeviceNDArray):
+            return value.memory, None
+        array = np.asanyarray(value)
+        if not _contiguous(array):
+            raise ValueError(_NOT_CONTIGUOUS)
+        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        if self.copies_in:
+            memory = np.array(array, order=order, subok=False)  # type: ignore[call-overload]
+        else:
+            memory = fresh(array.shape, array.dtype, order)
+        if not array.flags.writeable:
+            memory.flags.writeable = False
+            return memory, None
+        if not self.copies_out:
+            return memory, None
+        return memory, functools.partial(np.copyto, array, memory)
+
+
+class In(ArgHint):
+    """Copied to the device, not back."""
+
+    copies_out = False
+
+
+class Out(ArgHint):
+    """Copied back, not to the device: the kernel starts with undefined memory."""
+
+    copies_in = False
+
+
+class InOut(ArgHint):
+    """Copied both ways, as a bare array is."""
+
+
+class Stream:
+    """A queue of work that is always empty: each call ends before it returns."""
+
+    handle = 0
+
+    def synchronize(self) -> None:
+        """Nothing is outstanding."""
+
+    @contextmanager
+    def auto_synchronize(self) -> Iterator[Stream]:
+        """Synchronize at the end of the ``with`` block."""
+        yield self
+
+    def add_callback(self, callback: Callable[[Any, int, Any], None], arg: Any = None) -> None:
+        """Call ``callback(stream, 0, arg)``: all earlier work is done."""
+        callback(self, 0, arg)
+
+    def __int__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "<simulated CUDA stream>"
+
+
+class Event:
+    """A mark in a stream. It carries no time: see :meth:`elapsed_time`."""
+
+    def __init__(self, timing: bool = True) -> None:
+        self.timing = timing
+
+    def record(self, stream: Any = 0) -> None:
+        """Nothing to wait for."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def wait(self, stream: Any = 0) -> None:
+        """Nothing to wait for."""
+
+    def query(self) -> bool:
+        """Always True: the work before the event is done."""
+        return True
+
+    def elapsed_time(self, event: Event) -> float:
+        """NaN, with a warning: a simulator's clock says nothing about a GPU's."""
+        warnings.warn(
+            "the simulator can't tell GPU time: elapsed_time is nan",
+            SimulatorWarning,
+            stacklevel=2,
+        )
+        return float("nan")
+
+
+class Reduce:
+    """``cuda.reduce``: a binary function as a reduction over a one-dimensional array."""
+
+    def __init__(self, functor: Callable[[Any, Any], Any]) -> None:
+        self._functor = functor
+
+    def __call__(
+        self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0
+    ) -> Any:
+        """``init`` combined with all elements; into ``res[0]`` when ``res`` is given."""
+        data = np.asarray(arr)
+        if data.ndim != 1:
+            raise TypeError("only support 1D array")
+        values = data if size is None else data[:size]
+        result = functools.reduce(self._functor, values, data.dtype.type(init))
+        if res is None:
+            return result
+        res[0] = result
+        return None
+
+
+def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
+    """Copy a host array to the device; into ``to`` when given.
+
+    Raises ValueError when the array is not contiguous.
+    """
+    _require_host("to_device")
+    if isinstance(obj, DeviceNDArray):
+        return obj
+    array = np.asarray(obj)
+    if not _contiguous(array):
+        raise ValueError(_NOT_CONTIGUOUS)
+    if to is not None:
+        to.copy_to_device(array)
+        return to  # type: ignore[no-any-return]
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    memory: np.ndarray[Any, Any]
+    if copy:
+        memory = np.array(array, order=order)  # type: ignore[call-overload]
+    else:
+        memory = fresh(array.shape, array.dtype, order)
+    return DeviceNDArray(memory)
+
+
+def device_array(
+    shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
+) -> DeviceNDArray:
+    """Uninitialised device memory."""
+    _require_host("device_array")
+    return DeviceNDArray(fresh(shape, as_dtype(dtype), order))
+
+
+def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
+    """Uninitialised device memory with shape, type and order of ``ary``."""
+    return device_array(ary.shape, ary.dtype, order=_order(ary))
+
+
+def pinned_array(
+    shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C"
+) -> np.ndarray[Any, Any]:
+    """Uninitialised host memory; pinning has no effect here."""
+    return fresh(shape, as_dtype(dtype), order)
+
+
+def pinned_array_like(ary: Any) -> np.ndarray[Any, Any]:
+    """:func:`pinned_array` with shape, type and order of ``ary``."""
+    return pinned_array(ary.shape, ary.dtype, order=_order(ary))
+
+
+def mapped_array(
+    shape: Any,
+    dtype: Any = np.float64,
+    strides: Any = None,
+    order: str = "C",
+    stream: Any = 0,
+    portable: bool = False,
+    wc: bool = False,
+) -> MappedNDArray:
+    """Uninitialised host memory that kernels use in place."""
+    return fresh(shape, as_dtype(dtype), order).view(MappedNDArray)
+
+
+def mapped_array_like(
+    ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False
+) -> MappedNDArray:
+    """:func:`mapped_array` with shape, type and order of ``ary``."""
+    return mapped_array(ary.shape, ary.dtype, order=_order(ary))
+
+
+def managed_array(
+    shape: Any,
+    dtype: Any = np.float64,
+    strides: Any = None,
+    order: str = "C",
+    stream: Any = 0,
+    attach_global: bool = True,
+) -> ManagedNDArray:
+    """Uninitialised memory that host and kernels share."""
+    return fresh(shape, as_dtype(dtype), order).view(ManagedNDArray)
+
+
+@contextmanager
+def pinned(*arylist: Any) -> Iterator[None]:
+    """Pin host arrays for the ``with`` block; no effect here."""
+    yield
+
+
+@contextmanager
+def mapped(*arylist: Any, **options: Any) -> Iterator[Any]:
+    """Host arrays as device arrays on the same memory, for the ``with`` block."""
+    arrays = [DeviceNDArray(ary) for ary in arylist]
+    yield arrays[0] if len(arrays) == 1 else arrays
+
+
+def is_cuda_array(obj: Any) -> bool:
+    """Whether ``obj`` is (simulated or real) device memory."""
+    return isinstance(obj, DeviceNDArray) or hasattr(obj, "__cuda_array_interface__")
+
+
+def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
+    """``obj`` itself when it is simulated device memory; TypeError otherwise."""
+    if isinstance(obj, DeviceNDArray):
+        return obj
+    if hasattr(obj, "__cuda_array_interface__"):
+        raise TypeError("the array is in a real GPU's memory, which the simulator can't use")
+    raise TypeError("*obj* doesn't implement the cuda array interface.")
+
+
+def stream() -> Stream:
+    """A stream."""
+    return Stream()
+
+
+def external_stream(ptr: int) -> Stream:
+    """A stream; the pointer is ignored."""
+    return Stream()
+
+
+def event(timing: bool = True) -> Event:
+    """An event."""
+    return Event(timing)
+
+
+def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
+    """NaN with a warning, as :meth:`Event.elapsed_time`."""
+    return evtstart.elapsed_time(evtend)
+
+
+def _require_host(name: str) -> None:
+    if now.block is not None:
+        from kernelbook.simt.errors import KernelError
+
+        raise KernelError(
+            f"cuda.{name} is for the host: a kernel can't allocate device memory. Use "
+            "cuda.shared.array or cuda.local.array"
+        )
+
+
+def _require_alike(found: Any, wanted: np.ndarray[Any, Any]) -> None:
+    if found.dtype != wanted.dtype:
+        raise TypeError(f"incompatible dtype: {found.dtype} vs. {wanted.dtype}")
+    if found.shape != wanted.shape:
+        raise ValueError(f"incompatible shape: {found.shape} vs. {wanted.shape}")
+
+
+def _contiguous(array: np.ndarray[Any, Any]) -> bool:
+    core = array[tuple(0 if s == 0 else slice(None) for s in array.strides)]
+    return bool(core.flags.c_contiguous or core.flags.f_contiguous)
+
+
+def _order(ary: Any) -> str:
+    flags = ary.memory.flags if isinstance(ary, DeviceNDArray) else ary.flags
+    return "F" if flags.f_contiguous and not flags.c_contiguous else "C"

@@ -1,0 +1,332 @@
+"""``cuda.jit`` and the launch: configuration, limits, arguments in, results out.
+
+Limits are the model device's (:mod:`kernelbook.simt.device`). Host arrays are copied to separate
+memory before the launch and back after it, as Numba does; when a kernel fails, nothing is copied
+back. Compiler options are accepted and mean nothing here: the real compiler judges them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from kernelbook.simt import device, host, seam, signatures
+from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
+from kernelbook.simt.freeze import Frozen
+from kernelbook.simt.memory import wrap
+from kernelbook.simt.registers import blockDim, blockIdx, gridDim, now, threadIdx
+from kernelbook.simt.scheduler import Grid, KernelInfo
+
+Triple = tuple[int, int, int]
+_launching = threading.Lock()  # one grid at a time: the special registers exist once
+_DEFAULT_BLOCK = 256  # what forall() uses; Numba asks the driver instead
+
+_OPTIONS = frozenset(
+    "inline forceinline link debug opt lineinfo cache launch_bounds lto shared_memory_carveout "
+    "fastmath max_registers extensions boundscheck fma prec_div prec_sqrt ftz abi abi_info "
+    "linkable_code nopython _dbg_extend_lifetimes _dbg_optnone".split()
+)
+
+
+def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
+    """Make a kernel, or with ``device=True`` a device function, of a Python function.
+
+    func_or_sig: the function, or a signature (string, tuple, numba signature) or list of them.
+    Raises TypeError for an unknown option, NotImplementedError for ``boundscheck=True`` as Numba
+    does (here bounds are always checked).
+    """
+    unknown = set(options) - _OPTIONS
+    if unknown:
+        raise TypeError(f"cuda.jit got an unknown option: {', '.join(sorted(unknown))}")
+    if options.get("boundscheck"):
+        raise NotImplementedError(
+            "bounds checking is not supported for CUDA: leave boundscheck out. "
+            "The simulator checks bounds in any case."
+        )
+    if isinstance(func_or_sig, FunctionType):
+        return Dispatcher(func_or_sig, bool(device), (), options)
+    given = () if func_or_sig is None else signatures.parse(func_or_sig)
+    if not device:
+        signatures.require_void(given)
+    return lambda function: Dispatcher(_require_function(function), bool(device), given, options)
+
+
+class Dispatcher:
+    """A kernel or device function. ``kernel[grid, block](args…)`` runs it."""
+
+    def __init__(
+        self,
+        py_func: FunctionType,
+        is_device: bool,
+        given: tuple[signatures.Arguments, ...],
+        options: dict[str, Any],
+    ) -> None:
+        self.py_func = py_func
+        self.is_device = is_device
+        self.signatures = given
+        self.targetoptions = {"device": is_device, **options}
+        self.shapes: dict[tuple[int, int], Any] = {}
+        functools.update_wrapper(self, py_func)  # type: ignore[arg-type]
+
+    @property
+    def is_kernel(self) -> bool:
+        return not self.is_device
+
+    @property
+    def specialized(self) -> bool:
+        return len(self.signatures) == 1
+
+    @property
+    def overloads(self) -> Overloads:
+        return Overloads()
+
+    def __getitem__(self, configuration: Any) -> Configured:
+        if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
+            raise LaunchError(
+                f"{self.__name__}[…] needs at least two things: "
+                f"{self.__name__}[blocks_per_grid, threads_per_block](…)"
+            )
+        return self.configure(*configuration)
+
+    def configure(
+        self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
+    ) -> Configured:
+        """The kernel with its launch configuration; ``sharedmem`` in bytes.
+
+        Raises LaunchError when the device has no room for it.
+        """
+        name = self.__name__
+        if self.is_device:
+            raise LaunchError(
+                f"{name} is a device function: call it from a kernel, or leave device=True out"
+            )
+        grid, grid_ndim = _triple(griddim, "grid", name)
+        block, block_ndim = _triple(blockdim, "block", name)
+        _require_within_limits(name, grid, block, sharedmem)
+        return Configured(self, grid, block, (grid_ndim, block_ndim), int(sharedmem))
+
+    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ForAll:
+        """The kernel for ``ntasks`` threads in one dimension; the last block may have more."""
+        if ntasks < 0:
+            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
+        return ForAll(self, ntasks, tpb or _DEFAULT_BLOCK, sharedmem)
+
+    def specialize(self, *args: Any) -> Dispatcher:
+        """Itself: nothing is compiled here."""
+        return self
+
+    def compile(self, sig: Any) -> None:
+        """Nothing: the simulator runs the Python function."""
+
+    def __call__(self, *args: Any) -> Any:
+        name = self.__name__
+        if now.block is None:
+            if self.is_device:
+                raise LaunchError(f"{name} is a device function: only device code can call it")
+            raise LaunchError(
+                f"{name} is a kernel and needs a launch configuration: "
+                f"{name}[blocks_per_grid, threads_per_block](…)"
+            )
+        if not self.is_device:
+            raise KernelError(
+                f"{name} is a kernel, and a kernel can't call a kernel. Make the shared part a "
+                "device function: @cuda.jit(device=True)"
+            )
+        return now.block.grid.kernel.frozen.function(self.py_func)(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("inspect_", "get_")):
+            raise NotSimulated(
+                f"{name}: the simulator compiles nothing. Compile the kernel for real instead"
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        kind = "device function" if self.is_device else "kernel"
+        return f"<simulated {kind} {self.__name__}>"
+
+
+class Configured:
+    """A kernel with grid, block and dynamic shared memory; calling it runs the launch."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        grid: Triple,
+        block: Triple,
+        ndims: tuple[int, int],
+        dynamic_bytes: int,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.griddim, self.blockdim = grid, block
+        self.ndims = ndims
+        self.sharedmem = dynamic_bytes
+
+    def __call__(self, *args: Any) -> None:
+        """Run the kernel to its end.
+
+        Raises LaunchError for arguments that no kernel takes, other SimulatorErrors for what the
+        kernel does.
+        """
+        dispatcher = self.dispatcher
+        name = dispatcher.__name__
+        if now.block is not None:
+            raise KernelError(
+                f"{name} is launched from inside a kernel, which Numba can't do: launch it from "
+                "the host, or make it a device function"
+            )
+        with _launching:
+            try:
+                gridDim.set(*self.griddim)
+                blockDim.set(*self.blockdim)
+                with seam.attend(name, self.griddim, self.blockdim), np.errstate(all="ignore"):
+                    self._run(name, args)
+            finally:
+                for register in (threadIdx, blockIdx, blockDim, gridDim):
+                    register.clear()
+
+    def _run(self, name: str, args: tuple[Any, ...]) -> None:
+        dispatcher = self.dispatcher
+        names = _parameter_names(dispatcher.py_func, name, args)
+        args = signatures.convert(dispatcher.signatures, name, names, args)
+        after: list[Callable[[], None]] = []
+        device_args = tuple(_argument(name, names[n], v, after) for n, v in enumerate(args))
+        frozen = Frozen()
+        function = frozen.function(dispatcher.py_func)
+        info = KernelInfo(name, frozen, *self.ndims, dispatcher.shapes)
+        grid = Grid(function, device_args, (self.griddim, self.blockdim), self.sharedmem, info)
+        width, height, depth = self.griddim
+        grid.run((x, y, z) for z in range(depth) for y in range(height) for x in range(width))
+        for copy_back in after:
+            copy_back()
+
+
+class ForAll:
+    """A kernel that is launched with enough blocks for a number of tasks."""
+
+    def __init__(self, dispatcher: Dispatcher, ntasks: int, tpb: int, sharedmem: int) -> None:
+        self.dispatcher = dispatcher
+        self.ntasks = ntasks
+        self.thread_per_block = tpb
+        self.sharedmem = sharedmem
+
+    def __call__(self, *args: Any) -> None:
+        """Launch ``ceil(ntasks / threads)`` blocks; nothing for 0 tasks."""
+        if self.ntasks:
+            blocks = -(-self.ntasks // self.thread_per_block)
+            self.dispatcher[blocks, self.thread_per_block, 0, self.sharedmem](*args)
+
+
+class Overload:
+    """What a compiled kernel would know; here only the size of a cooperative grid."""
+
+    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
+        """Blocks that the model device holds at once, by threads alone."""
+        threads = int(np.prod(blockdim))
+        each = min(device.THREADS_PER_MULTIPROCESSOR // threads, device.BLOCKS_PER_MULTIPROCESSOR)
+        return each * device.MULTIPROCESSORS
+
+
+class Overloads(dict[Any, Overload]):
+    """Every signature has an overload: nothing is compiled, so nothing is missing."""
+
+    def __missing__(self, key: Any) -> Overload:
+        return Overload()
+
+
+def _require_function(function: Any) -> FunctionType:
+    if isinstance(function, FunctionType):
+        return function
+    raise TypeError(f"cuda.jit decorates a Python function, not a {type(function).__name__}")
+
+
+def _triple(dim: Any, what: str, name: str) -> tuple[Triple, int]:
+    dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if not 1 <= len(dims) <= 3:
+        raise LaunchError(f"{name}: the {what} has 1, 2 or 3 dimensions, got {dim!r}")
+    for n in dims:
+        if not isinstance(n, numbers.Integral):
+            hint = " Use // instead of /." if isinstance(n, float) else ""
+            raise LaunchError(f"{name}: the {what} is made of integers, got {dim!r}.{hint}")
+    x, y, z = (*(int(n) for n in dims), *(1, 1))[:3]
+    return (x, y, z), len(dims)
+
+
+def _require_within_limits(name: str, grid: Triple, block: Triple, dynamic_bytes: int) -> None:
+    for what, dims, limits in (
+        ("grid", grid, device.GRID_LIMITS),
+        ("block", block, device.BLOCK_LIMITS),
+    ):
+        for axis, n, limit in zip("xyz", dims, limits, strict=True):
+            if n < 1:
+                raise LaunchError(
+                    f"{name}: the {what} {dims} has no threads: every dimension is at least 1"
+                )
+            if n > limit:
+                raise LaunchError(f"{name}: the {what}'s {axis} is {n:,}, the limit is {limit:,}")
+    threads = block[0] * block[1] * block[2]
+    if threads > device.THREADS_PER_BLOCK:
+        raise LaunchError(
+            f"{name}: a block of {block} has {threads:,} threads, the limit is "
+            f"{device.THREADS_PER_BLOCK:,}. Use smaller blocks and more of them."
+        )
+    if not isinstance(dynamic_bytes, numbers.Integral) or dynamic_bytes < 0:
+        raise LaunchError(
+            f"{name}: dynamic shared memory is a number of bytes, got {dynamic_bytes!r}"
+        )
+    if dynamic_bytes > device.STATIC_SHARED_BYTES:
+        raise LaunchError(
+            f"{name}: {dynamic_bytes:,} bytes of dynamic shared memory, the limit is "
+            f"{device.STATIC_SHARED_BYTES:,} (Numba never asks the driver for more)"
+        )
+
+
+def _parameter_names(function: FunctionType, name: str, args: tuple[Any, ...]) -> list[str]:
+    parameters = list(inspect.signature(function).parameters.values())
+    names = [p.name for p in parameters]
+    if parameters and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL:
+        rest = names.pop()
+        return names + [f"{rest}[{n}]" for n in range(len(args) - len(names))]
+    least = sum(p.default is inspect.Parameter.empty for p in parameters)
+    if not least <= len(args) <= len(names):
+        wanted = f"{least}" if least == len(names) else f"{least} to {len(names)}"
+        raise LaunchError(f"{name} takes {wanted} arguments ({', '.join(names)}), got {len(args)}")
+    return names
+
+
+def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]]) -> Any:
+    """``value`` as the kernel sees it; work to do after the launch is added to ``after``."""
+    if isinstance(value, host.ArgHint):
+        data, copy_back = value.stage()
+        if copy_back is not None:
+            after.append(copy_back)
+        return wrap(data, name, "global")
+    if isinstance(value, host.DeviceNDArray):
+        return wrap(value.memory, name, "global")
+    if isinstance(value, (host.MappedNDArray, host.ManagedNDArray)):
+        return wrap(value.view(np.ndarray), name, "global")
+    if isinstance(value, np.ndarray):
+        return _argument(kernel, name, host.InOut(value), after)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return np.float64(value)
+    if isinstance(value, np.integer) and value.itemsize < 8:
+        return int(value)
+    if isinstance(value, (int, complex, np.number, np.void)) or value is None:
+        return value
+    if isinstance(value, tuple):
+        parts = [_argument(kernel, f"{name}[{n}]", v, after) for n, v in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    raise LaunchError(
+        f"{kernel}: argument {name} is a {type(value).__name__}, which a kernel can't take: pass "
+        "arrays, numbers or tuples of them. Make lists into arrays with np.array."
+    )
+
