@@ -34,6 +34,7 @@ from kernelbook.grade.assemble import (
     device_code,
     room,
 )
+from kernelbook.grade.compiler import compiler_in
 from kernelbook.grade.record import Category, TestResult
 from kernelbook.grade.reference import Reference
 from kernelbook.source import SOLUTIONS, Exercise, Kind, LabSource, find, path_to_id, read
@@ -179,14 +180,14 @@ def _try_all(
 ) -> dict[str, list[TestResult]]:
     results: dict[str, list[TestResult]] = {case.label: [] for case in cases}
     rooms: dict[str, list[Trial]] = {CLEAN: [], OPEN: []}
-    with engine.compiler_in(engine.sandbox_of(batch)) as compile_kernel:
-        for case in cases:
-            verdict, cells = _trial_cells(case, lab, compile_kernel)
-            if verdict is not None:
-                results[case.label] = verdict.results(case.exercise, batch.device)
-            else:
-                name = OPEN if case.exercise.kind is Kind.FUNCTION else CLEAN
-                rooms[name].append(Trial(case.label, case.exercise, cells))
+    compile_kernel = compiler_in(engine.sandbox_of(batch))
+    for case in cases:
+        verdict, cells = _trial_cells(case, lab, compile_kernel)
+        if verdict is not None:
+            results[case.label] = verdict.results(case.exercise, batch.device)
+        else:
+            name = OPEN if case.exercise.kind is Kind.FUNCTION else CLEAN
+            rooms[name].append(Trial(case.label, case.exercise, cells))
     for name, trials in rooms.items():
         if trials:
             made = room(name, lab, batch.device, trials)

@@ -64,5 +64,5 @@ def require_possible(kernel: str, time_us: float, size_bytes: int, gbps: float) 
     if not time_us >= floor:  # also refuses NaN
         raise ImpossibleTime(
             f"{kernel}: {time_us:.2f} µs for {size_bytes} bytes; at the peak of {gbps:.0f} GB/s "
-            f"they take {floor:.2f} µs. Check that the work is done, and that the inputs outgrow L2."
+            f"they take {floor:.2f} µs. Check that the work is done and that the inputs outgrow L2."
         )

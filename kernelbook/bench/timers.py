@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-Launch = Callable[[], None]
+Launch = Callable[[], object]
 Clock = Callable[[Launch], float]  # runs a launch, returns µs
 
 # The host enqueues events and graph while this runs, so that no launch latency is measured:
@@ -63,7 +63,7 @@ def interleaved(
     return times
 
 
-def captured(call: Callable[[int], None], inputs: int, repeats: int, stream: Any) -> Launch:
+def captured(call: Callable[[int], object], inputs: int, repeats: int, stream: Any) -> Launch:
     """``call(0)``, ``call(1)``, … over ``inputs`` inputs in turn, ``repeats`` in all, as one graph.
 
     call: enqueues one run on ``stream``, a non-blocking ``cupy.cuda.Stream``, and may neither wait
@@ -81,7 +81,7 @@ def captured(call: Callable[[int], None], inputs: int, repeats: int, stream: Any
     return lambda: graph.launch(stream)
 
 
-def looped(call: Callable[[int], None], inputs: int, repeats: int, stream: Any) -> Launch:
+def looped(call: Callable[[int], object], inputs: int, repeats: int, stream: Any) -> Launch:
     """The same calls launched one by one: for what cannot be captured."""
 
     def launch() -> None:

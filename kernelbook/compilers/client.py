@@ -64,6 +64,10 @@ class Worker:
         self.compile_seconds = compile_seconds
         self.start_seconds = start_seconds
         self._cache: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._process: subprocess.Popen[str] | None
+        self._lines: queue.SimpleQueue[str | None]
+        self._ready: bool
+        self._asked: int
         self._reset()
 
     def __enter__(self) -> Worker:
@@ -160,7 +164,8 @@ class Worker:
             self._ready = True
         self._asked += 1
         number = self._asked
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"id": number, **request}) + "\n")
             self._process.stdin.flush()
@@ -220,10 +225,9 @@ class Worker:
         with contextlib.suppress(OSError):
             process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                if pipe is process.stdin:
-                    pipe.close()  # type: ignore[union-attr]
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
 
     def _epitaph(self) -> str:
         assert self._process is not None
@@ -242,8 +246,8 @@ class Worker:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._process: subprocess.Popen[str] | None = None
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._process = None
+        self._lines = queue.SimpleQueue()
         self._ready = False
         self._asked = 0
 
@@ -286,12 +290,13 @@ def _result(answer: dict[str, Any], lifted: Lifted, name: str) -> Compiled:
     number = answer["line"]
     texts = lifted.source.split("\n")
     cell, line = lifted.lines.get(number, (None, number))
-    one_cell = len({origin[0] for origin in lifted.lines.values()}) <= 1
+    own = next((n for n, text in enumerate(texts, 1) if text.startswith(f"def {name}(")), None)
+    elsewhere = cell is not None and cell != lifted.lines.get(own or 0, (cell, 0))[0]
     raise KernelRefused(
         name,
         answer["refused"],
         line=line,
-        cell=None if one_cell else cell,
+        cell=cell if elsewhere else None,
         text=texts[number - 1] if number and number <= len(texts) else "",
         detail=answer["detail"],
     )

@@ -26,9 +26,9 @@ class Compiled:
 
 
 class KernelRefused(CompileError):
-    """The real compiler refuses the code. ``line`` counts in what was compiled, or in ``cell``.
+    """The real compiler refuses the code. ``line`` counts in the kernel's own cell.
 
-    ``detail`` holds the compiler's own words, shortened.
+    ``cell`` is set when the line stands in another one. ``detail`` holds the compiler's own words, shortened.
     """
 
     def __init__(

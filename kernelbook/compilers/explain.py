@@ -16,6 +16,7 @@ from kernelbook.lift.vocabulary import CUDA_NAMES
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 LOCAL_ARRAY = "use cuda.local.array or cuda.shared.array"
+FORMATS = "formats a string, which a kernel cannot; print values apart: print('i', i)"
 
 OPCODES = {
     "IMPORT_NAME": "imports inside a kernel; put the import at the top of a cell",
@@ -104,7 +105,7 @@ def _no_implementation(match: re.Match[str]) -> str:
     if name in ("zeros", "empty", "ones", "full", "arange", "array_like", "_ol_array_allocate"):
         return f"makes a new array, which a kernel cannot; {LOCAL_ARRAY}"
     if name in ("str", "mod") and ("str" in match[2] or name == "str"):
-        return "formats a string, which a kernel cannot; print values apart: print('i', i)"
+        return FORMATS
     if name == "grid" or name == "gridsize":
         return f"gives cuda.{name} something other than a plain 1, 2 or 3"
     if name.startswith("syncthreads_") and types == ["bool"]:
@@ -183,6 +184,7 @@ def _first_words(message: str) -> str:
 
 RULES: list[Rule] = [
     (re.compile(r"set_try_status"), "uses try/except, which a kernel cannot; test with if"),
+    (re.compile(r">>> (?:str|format)\(|build_string"), FORMATS),
     (re.compile(r"build_set"), f"builds a set, which a kernel cannot; {LOCAL_ARRAY}"),
     (re.compile(r"with \(context manager\)|Undefined variable '__enter__|SETUP_WITH|BEFORE_WITH"),
      "uses a with block, which a kernel cannot"),
@@ -209,7 +211,7 @@ RULES: list[Rule] = [
     (re.compile(r"(\w+)\(\) missing \d+ required positional arguments?: (.+)"),
      lambda m: f"calls {m[1]} without {m[2]}"),
     (re.compile(r"not enough values to unpack \(expected (\d), got (\d)\)"),
-     lambda m: f"calls with {m[2]} arguments what takes {m[1]}; atomics take (array, index, value)"),
+     lambda m: f"gives {m[2]} arguments for {m[1]}; atomics take (array, index, value)"),
     (re.compile(r"_ol_array_allocate"),
      "computes with whole arrays, which needs new memory; work on single elements"),
     (re.compile(r"No implementation of function (?:Function\(<[^>]*>\)|\S+) found for signature:"

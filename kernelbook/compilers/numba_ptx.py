@@ -22,6 +22,15 @@ FILE = "<kernel>"
 JIT_OPTIONS = ("device", "fastmath", "inline", "max_registers", "opt")
 PLACE_NAMES = ("constraint", "inst", "stmt", "expr", "loc", "self")
 _NAMED_LINE = re.compile(rf'{FILE}", line (\d+)|{FILE} \((\d+)\)|{FILE}:(\d+)')
+STATEMENTS: dict[str, Any] = {
+    "get_function_type'": (ast.Yield, ast.YieldFrom),
+    "IMPORT_NAME": (ast.Import, ast.ImportFrom),
+    "LOAD_BUILD_CLASS": ast.ClassDef,
+    "STORE_GLOBAL": ast.Global,
+    "set_try_status": ast.Try,
+    "void return type": ast.Return,
+    "with (context manager)": ast.With,
+}
 SIGNATURE_NODES = (
     ast.Attribute, ast.Call, ast.Constant, ast.Expression, ast.List, ast.Load, ast.Name, ast.Slice,
     ast.Subscript, ast.Tuple,
@@ -35,11 +44,11 @@ def compile_function(
 
     signature: Numba types in order, such as "float32[::1], int32". Raises: Refused.
     """
-    import numba
-    from numba import cuda
+    import numba.cuda
+    from numba.cuda.compiler import compile_ptx
 
     _stand_in(arch)
-    cuda.jit = _jit  # read anew below; the real one stays in decorators
+    numba.cuda.jit = _jit
     linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
     module = types.ModuleType("kernel")
     with warnings.catch_warnings():
@@ -49,7 +58,7 @@ def compile_function(
             kernel = module.__dict__[name]
             arguments = _argument_types(signature, kernel.py_func)
             options = kernel.targetoptions
-            ptx, _ = cuda.compile_ptx(
+            ptx, _ = compile_ptx(  # type: ignore[no-untyped-call]
                 kernel.py_func,
                 arguments,
                 cc=arch,
@@ -59,7 +68,7 @@ def compile_function(
         except Refused:
             raise
         except Exception as error:
-            line = _line_of(error) or _line_of_return(source, name, str(error))
+            line = _line_of_statement(source, name, str(error)) or _line_of(error)
             raise Refused(explain(error), line, _shortened(str(error))) from None
         finally:
             numba.cuda.jit = _real_jit()
@@ -77,7 +86,8 @@ def _stand_in(arch: tuple[int, int]) -> None:
     from numba.cuda.memory_management import nrt
 
     device = types.SimpleNamespace(compute_capability=arch)
-    for module in (compiler, dispatcher, nrt):
+    modules: tuple[Any, ...] = (compiler, dispatcher, nrt)
+    for module in modules:
         module.get_current_device = lambda: device
 
 
@@ -138,7 +148,7 @@ def _line_of(error: BaseException) -> int | None:
     while walk is not None:
         for name in PLACE_NAMES:
             value = walk.tb_frame.f_locals.get(name)
-            place = value if name == "loc" else getattr(value, "loc", None)
+            place: Any = value if name == "loc" else getattr(value, "loc", None)
             if getattr(place, "filename", None) == FILE:
                 line = place.line
                 break
@@ -148,14 +158,16 @@ def _line_of(error: BaseException) -> int | None:
     return line
 
 
-def _line_of_return(source: str, name: str, message: str) -> int | None:
-    if "void return type" not in message:
+def _line_of_statement(source: str, name: str, message: str) -> int | None:
+    """The line of a statement that no kernel may hold, where the message implies its kind."""
+    kinds = next((kind for words, kind in STATEMENTS.items() if words in message), None)
+    if kinds is None:
         return None
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Return) and inner.value is not None:
-                    return inner.lineno
+    for function in ast.parse(source).body:
+        if isinstance(function, ast.FunctionDef) and function.name == name:
+            for node in ast.walk(function):
+                if isinstance(node, kinds) and getattr(node, "value", node) is not None:
+                    return int(node.lineno)
     return None
 
 

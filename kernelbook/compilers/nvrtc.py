@@ -29,16 +29,8 @@ def compile_source(source: str, entry: str | None, arch: tuple[int, int]) -> dic
     entry: name of an ``extern "C" __global__`` function; None takes the first kernel.
     Raises: Refused.
     """
-    from cuda.core import Program, ProgramOptions
-
     target = f"sm_{arch[0]}{arch[1]}"
-    options = ProgramOptions(
-        name=FILE, arch=target, std="c++17", include_path=[str(p) for p in include_folders()]
-    )
-    try:
-        ptx = Program(source, "c++", options).compile("ptx").code.decode()
-    except Exception as error:  # cuda.core raises several kinds, all with NVRTC's log in their text
-        raise read_log(str(error)) from None
+    ptx = _compile(source, target)
     found = ptxas.entries(ptx)
     if entry is None and not found:
         raise Refused("no kernel is defined: no function is declared __global__")
@@ -56,6 +48,30 @@ def compile_source(source: str, entry: str | None, arch: tuple[int, int]) -> dic
         raise Refused(too_much_shared(str(error)), None, str(error)) from None
 
 
+def _compile(source: str, target: str) -> str:
+    from cuda.bindings import nvrtc
+
+    options = [f"--gpu-architecture={target}", "--std=c++17"]
+    options += [f"-I{folder}" for folder in include_folders()]
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), FILE.encode(), 0, [], [])
+    try:
+        encoded = [option.encode() for option in options]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+            raise read_log(log or str(status))
+        return _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text(program: Any, size_of: Any, read: Any) -> str:
+    _, size = size_of(program)
+    buffer: bytes = b" " * size
+    read(program, buffer)
+    return buffer.rstrip(b"\0").decode(errors="replace")
+
+
 def read_log(log: str) -> Refused:
     """NVRTC's log as one refusal: the first errors with their lines."""
     found: list[tuple[int | None, str]] = []
@@ -64,6 +80,8 @@ def read_log(log: str) -> Refused:
             inside = match["file"].strip().endswith(FILE)
             where = None if inside else f" (in {Path(match['file']).name})"
             found.append((int(match["line"]) if inside else None, match["text"] + (where or "")))
+    if ptxas.TOO_MUCH_SHARED.search(log):
+        return Refused(too_much_shared(log), None, log)
     if not found:
         last = [text for text in log.splitlines() if text.strip()][-1:]
         return Refused("NVRTC refuses it: " + "".join(last), None, log)

@@ -31,9 +31,7 @@ def main() -> int:
 def _prepare() -> str:
     """Import what takes seconds; returns why that failed, or ""."""
     try:
-        from numba import cuda
-
-        _ = cuda.compile_ptx
+        from numba.cuda.compiler import compile_ptx  # noqa: F401
     except Exception as error:
         return f"Numba's CUDA compiler cannot be loaded ({type(error).__name__}: {error})"
     return ""

@@ -22,7 +22,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from kernelbook.errors import CompileError
 from kernelbook.grade.record import Category, TestResult
 from kernelbook.grade.submission import Found, Matched, SubmittedCell
-from kernelbook.lift import NotAKernel, lift
+from kernelbook.lift import Lifted, NotAKernel, lift
 from kernelbook.release import KERNELSPEC
 from kernelbook.source import Exercise, HiddenTest, Kind, LabSource, Tag
 
@@ -33,8 +33,8 @@ _LIFTED_AS: Mapping[Kind, Literal["kernel", "source"]] = {
     Kind.SOURCE: "source",
 }
 
-# Compiles lifted device code and raises CompileError; called with (exercise, lifted source).
-Compile = Callable[[Exercise, str], object]
+# Compiles lifted device code; raises CompileError when it is refused.
+Compile = Callable[[Exercise, Lifted], object]
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,13 @@ def device_code(
         where = f" (line {error.line} of its cell)" if error.line else ""
         return Settled(Category.NOT_A_KERNEL, f"{error.reason}{where}"), ()
     try:
-        compile_kernel(exercise, code.source)
+        compile_kernel(exercise, code)
     except CompileError as error:
         return Settled(Category.ERROR, f"The GPU compiler refuses it. {error}"), ()
-    return None, (cell_of(code.source, "answer", exercise=label or exercise.id),)
+    text = code.source
+    if exercise.kind is Kind.SOURCE:
+        text = f"{exercise.id} = {code.source!r}"
+    return None, (cell_of(text, "answer", exercise=label or exercise.id),)
 
 
 def cell_of(source: str, role: str, **about: Any) -> NotebookNode:

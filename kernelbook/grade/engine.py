@@ -33,6 +33,8 @@ from kernelbook.grade import plugin, submission
 from kernelbook.grade import record as records
 from kernelbook.grade import reference as references
 from kernelbook.grade.assemble import Room, assemble
+from kernelbook.grade.compiler import compiler_in
+from kernelbook.grade.outcome import RunOutcome
 from kernelbook.grade.record import Category, Record, TestResult
 from kernelbook.grade.reference import Reference
 from kernelbook.grade.sandbox import Sandbox
@@ -124,7 +126,10 @@ def grade(
 
 
 def grade_one(job: GradeJob) -> Record:
-    """Grade one submission and keep its record. A record that stands already is returned as is."""
+    """Grade one submission and keep its record.
+
+    A record that stands already is returned as it is, unless our own failure left it without marks.
+    """
     batch = job.batch
     try:
         handed = submission.read(job.path, job.learner)
@@ -133,7 +138,7 @@ def grade_one(job: GradeJob) -> Record:
         return _refused(job, str(error))
     blank = _blank(job, handed, lab)
     standing = records.find(batch.out, job.learner, lab.id, blank.key)
-    if standing is not None:
+    if standing is not None and not _failed_by_us(standing):
         return standing
     try:
         matched = submission.match(handed, lab)
@@ -144,18 +149,15 @@ def grade_one(job: GradeJob) -> Record:
     except SubmissionError as error:
         result = replace(blank, reason=str(error), results=_all(Category.MISSING, lab, batch))
     except KernelbookError as error:
-        result = replace(
-            blank, notes=(str(error),), results=_all(Category.INFRASTRUCTURE, lab, batch)
-        )
+        _tell_instructor(batch, f"{job.path}: {error}")
+        result = replace(blank, results=_all(Category.INFRASTRUCTURE, lab, batch))
     return _keep(result, batch)
 
 
 def run(matched: Matched, lab: LabSource, batch: Batch) -> tuple[TestResult, ...]:
     """Every hidden test of the lab on these answers, in the lab's order."""
     reference = load_reference(lab, batch)
-    sandbox = sandbox_of(batch)
-    with compiler_in(sandbox) as compile_kernel:
-        assembly = assemble(matched, lab, batch.device, compile_kernel)
+    assembly = assemble(matched, lab, batch.device, compiler_in(sandbox_of(batch)))
     results = {(r.exercise, r.test): r for r in assembly.settled}
     for room in assembly.rooms:
         for result in run_room(room, batch, reference):
@@ -172,6 +174,9 @@ def run_room(room: Room, batch: Batch, reference: Reference) -> list[TestResult]
     originals = {(label, test.name): (test.exercise, test.name) for label, test in room.tests}
     mine = reference.relabelled(originals)
     outcome = _run_notebook(room, batch, mine)
+    for test in outcome.tests:
+        if test.note:
+            _tell_instructor(batch, f"{test.exercise}: {test.test}: {test.note}")
     points = {(label, test.name): test.points for label, test in room.tests}
     return [
         TestResult(
@@ -207,8 +212,7 @@ def _cached_reference(path: Path) -> Reference:
 def _reference_run(lab: LabSource, batch: Batch) -> Reference:
     solutions = {e.id: e.solution for e in lab.exercises.values()}
     matched = submission.match(submission.of_answers(lab, solutions), lab)
-    with compiler_in(sandbox_of(batch)) as compile_kernel:
-        assembly = assemble(matched, lab, batch.device, compile_kernel)
+    assembly = assemble(matched, lab, batch.device, compiler_in(sandbox_of(batch)))
     for refused in assembly.settled:
         raise KernelbookError(f"{lab.id}: the solution of {refused.exercise}: {refused.message}")
     answers, seconds = {}, {}
@@ -224,7 +228,7 @@ def _reference_run(lab: LabSource, batch: Batch) -> Reference:
     return Reference(answers, seconds)
 
 
-def _run_notebook(room: Room, batch: Batch, reference: Reference | None) -> plugin.RunOutcome:
+def _run_notebook(room: Room, batch: Batch, reference: Reference | None) -> RunOutcome:
     """Write the room where no learner can read it, run it, and take it away again."""
     exercises = {(label, test.name): test.exercise for label, test in room.tests}
 
@@ -318,6 +322,16 @@ def _blank(job: GradeJob, handed: Submission, lab: LabSource | None) -> Record:
         reason="",
         results=(),
     )
+
+
+def _failed_by_us(standing: Record) -> bool:
+    return any(result.category is Category.INFRASTRUCTURE for result in standing.results)
+
+
+def _tell_instructor(batch: Batch, text: str) -> None:
+    """Keep what no learner may read (expected values, our own failures) in a private log."""
+    with (batch.private / "log.txt").open("a", encoding="utf-8") as log:
+        log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}  {text}\n")
 
 
 def _keep(result: Record, batch: Batch) -> Record:

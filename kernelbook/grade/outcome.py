@@ -64,11 +64,15 @@ class RunOutcome:
 
 
 def not_run(key: Key) -> Outcome:
+    """No evidence, no marks."""
     return Outcome(*key, Category.MISSING, message="The test was not run.", note="no item ran")
 
 
 def wire_items(reply: Reply) -> list[Any]:
-    """The wire items in a test's reply; [] for anything that is not a list of them."""
+    """The wire items in a test's reply; [] for anything that is not a list of them.
+
+    Raises: ValueError when there are more than MOST_ANSWERS.
+    """
     found: Any = reply.expressions
     for name in ("answers", "data", ANSWERS):
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -80,6 +84,7 @@ def wire_items(reply: Reply) -> list[Any]:
 
 
 def difference(answers: Sequence[Answer], wanted: Sequence[Answer]) -> str | None:
+    """The first answer that does not agree with its reference, for the instructor; or None."""
     if len(answers) != len(wanted):
         return f"{len(answers)} answers, expected {len(wanted)}"
     for number, (answer, reference) in enumerate(zip(answers, wanted, strict=True)):
@@ -90,6 +95,7 @@ def difference(answers: Sequence[Answer], wanted: Sequence[Answer]) -> str | Non
 
 
 def message_of_cell(reply: Reply) -> str:
+    """Why the learner's own cell failed, with its line and its own words."""
     frames = _CELL_FRAME.findall("\n".join(reply.traceback))
     line = f" on its line {frames[-1][0]}" if frames else ""
     return f"The cell of this exercise raised {_name(reply)}{line}.{_quoted(reply)}"
@@ -106,16 +112,8 @@ def message_of_test(reply: Reply) -> str:
     return f"Your code raised {_name(reply)}.{_quoted(reply) if theirs else ''}"
 
 
-def _name(reply: Reply) -> str:
-    return reply.ename[:80] if reply.ename.isidentifier() else "an exception"
-
-
-def _quoted(reply: Reply) -> str:
-    text = words(reply.evalue)
-    return f" It says: “{text}”" if text else ""
-
-
 def said(reply: Reply) -> str:
+    """The exception that a reply reports, for a note."""
     return f"{_name(reply)}: {words(reply.evalue)}" if reply.ename else ""
 
 
@@ -123,3 +121,12 @@ def words(text: str) -> str:
     """Untrusted text on one line, without control characters, and short."""
     text = " ".join(_CONTROL.sub(" ", text).split())
     return text if len(text) <= WORDS_CHARS else text[: WORDS_CHARS - 1] + "…"
+
+
+def _name(reply: Reply) -> str:
+    return reply.ename[:80] if reply.ename.isidentifier() else "an exception"
+
+
+def _quoted(reply: Reply) -> str:
+    text = words(reply.evalue)
+    return f" It says: “{text}”" if text else ""

@@ -42,7 +42,7 @@ SHIPPED = (
     "errors.py",
     "lab.py",
     "device.py",
-    "lift.py",
+    "lift",
     "lift",
     "compilers.py",
     "compilers",

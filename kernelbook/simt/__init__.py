@@ -15,7 +15,7 @@ from kernelbook.simt.errors import (
     SimulatorWarning,
     WarpError,
 )
-from kernelbook.simt.install import install, installed
+from kernelbook.simt.module import install, installed
 from kernelbook.simt.seam import Access, Allocation, Observer, observe
 from kernelbook.simt.trace import Trace
 

@@ -7,14 +7,14 @@
 Source: the public names of numba-cuda 0.30.4.
 """
 
+# ruff: noqa: F401 (the imports are the point)
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba import types
-from numba.core.types import *  # noqa: F403
+from numba.core import types
 
 from kernelbook.simt import cg, device, host, intrinsics, libdevice, registers
 from kernelbook.simt.atomics import atomic
@@ -81,6 +81,25 @@ from kernelbook.simt.warp import (
     syncwarp,
 )
 
+# fmt: off
+_TYPE_NAMES = (
+    "b1", "bool", "bool_", "boolean", "byte", "c16", "c8", "char", "complex128", "complex64",
+    "double", "f4", "f8", "float32", "float64", "i1", "i2", "i4", "i8", "int16", "int32", "int64",
+    "int8", "int_", "intc", "intp", "long_", "longlong", "none", "short", "size_t", "ssize_t",
+    "u1", "u2", "u4", "u8", "uchar", "uint", "uint16", "uint32", "uint64", "uint8", "uintc",
+    "uintp", "ulong", "ulonglong", "ushort", "void",
+)
+_NOT_SIMULATED = frozenset((
+    "Archive", "BaseCUDAMemoryManager", "CUSource", "Cubin", "CudaSupportError", "Fatbin",
+    "GetIpcHandleMixin", "HostOnlyCUDAMemoryManager", "IpcHandle", "KernelRuntimeError", "LTOIR",
+    "LinkableCode", "MappedMemory", "MemoryInfo", "MemoryPointer", "Object", "PTXSource",
+    "PinnedMemory", "bfloat16", "compile", "compile_all", "compile_for_current_device",
+    "compile_ptx", "compile_ptx_for_current_device", "cudadrv", "declare_device", "driver",
+    "from_cuda_array_interface", "guvectorize", "open_ipc_array", "random", "runtime",
+    "set_memory_manager", "vectorize",
+))
+# fmt: on
+
 HAS_NUMBA = True
 implementation = "kernelbook.simt"
 warpsize = registers.WARP_SIZE
@@ -88,16 +107,7 @@ gpus = device.DEVICES
 reduce = Reduce
 ldca = ldcg = ldcs = ldlu = ldcv = intrinsics.load_hinted
 stcg = stcs = stwb = stwt = intrinsics.store_hinted
-globals().update(VECTOR_TYPES)
-
-_NOT_SIMULATED = frozenset(
-    "Archive BaseCUDAMemoryManager CUSource Cubin CudaSupportError Fatbin GetIpcHandleMixin "
-    "HostOnlyCUDAMemoryManager IpcHandle KernelRuntimeError LTOIR LinkableCode MappedMemory "
-    "MemoryInfo MemoryPointer Object PTXSource PinnedMemory bfloat16 compile compile_all "
-    "compile_for_current_device compile_ptx compile_ptx_for_current_device cudadrv declare_device "
-    "driver from_cuda_array_interface guvectorize open_ipc_array random runtime "
-    "set_memory_manager vectorize".split()
-)
+globals().update({name: getattr(types, name) for name in _TYPE_NAMES}, **VECTOR_TYPES)
 
 
 def is_available() -> bool:

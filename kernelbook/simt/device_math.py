@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
+# fmt: off
 _FLOAT_RESULTS = (
-    "acos acosh asin asinh atan atanh cos cosh degrees erf erfc exp exp2 expm1 fabs gamma lgamma "
-    "log10 log1p log2 radians sin sinh sqrt tan tanh cbrt"
-).split()
-_TWO_ARGUMENTS = "atan2 copysign fmod hypot ldexp nextafter remainder".split()
-_AS_THEY_ARE = "isnan isinf isfinite gcd trunc".split()
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "degrees", "erf", "erfc",
+    "exp", "exp2", "expm1", "fabs", "gamma", "lgamma", "log10", "log1p", "log2", "radians",
+    "sin", "sinh", "sqrt", "tan", "tanh", "cbrt",
+)
+# fmt: on
+_TWO_ARGUMENTS = ["atan2", "copysign", "fmod", "hypot", "ldexp", "nextafter", "remainder"]
+_AS_THEY_ARE = ["isnan", "isinf", "isfinite", "gcd", "trunc"]
 
 
 def _result(value: float, *args: Any) -> Any:

@@ -64,7 +64,7 @@ class DeviceNDArray:
         return self.memory.nbytes
 
     @property
-    def T(self) -> DeviceNDArray:  # noqa: N802
+    def T(self) -> DeviceNDArray:
         return self.transpose()
 
     def transpose(self, axes: Any = None) -> DeviceNDArray:
@@ -109,7 +109,7 @@ class DeviceNDArray:
             return self.memory.copy(order="K")
         _require_alike(ary, self.memory)
         np.copyto(ary, self.memory)
-        return ary  # type: ignore[no-any-return]
+        return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
         """Overwrite this array with ``ary``, a host or device array of the same type and shape."""
@@ -172,9 +172,9 @@ class ArgHint:
         array = np.asanyarray(value)
         if not _contiguous(array):
             raise ValueError(_NOT_CONTIGUOUS)
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        order: Any = _order(array)
         if self.copies_in:
-            memory = np.array(array, order=order, subok=False)  # type: ignore[call-overload]
+            memory = np.array(array, order=order, subok=False)
         else:
             memory = fresh(array.shape, array.dtype, order)
         if not array.flags.writeable:
@@ -288,14 +288,11 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
         raise ValueError(_NOT_CONTIGUOUS)
     if to is not None:
         to.copy_to_device(array)
-        return to  # type: ignore[no-any-return]
-    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    memory: np.ndarray[Any, Any]
-    if copy:
-        memory = np.array(array, order=order)  # type: ignore[call-overload]
-    else:
-        memory = fresh(array.shape, array.dtype, order)
-    return DeviceNDArray(memory)
+        return to
+    order: Any = _order(array)
+    return DeviceNDArray(
+        array.copy(order=order) if copy else fresh(array.shape, array.dtype, order)
+    )
 
 
 def device_array(

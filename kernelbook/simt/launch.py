@@ -28,11 +28,14 @@ Triple = tuple[int, int, int]
 _launching = threading.Lock()  # one grid at a time: the special registers exist once
 _DEFAULT_BLOCK = 256  # what forall() uses; Numba asks the driver instead
 
-_OPTIONS = frozenset(
-    "inline forceinline link debug opt lineinfo cache launch_bounds lto shared_memory_carveout "
-    "fastmath max_registers extensions boundscheck fma prec_div prec_sqrt ftz abi abi_info "
-    "linkable_code nopython _dbg_extend_lifetimes _dbg_optnone".split()
-)
+# fmt: off
+_OPTIONS = frozenset((
+    "inline", "forceinline", "link", "debug", "opt", "lineinfo", "cache", "launch_bounds", "lto",
+    "shared_memory_carveout", "fastmath", "max_registers", "extensions", "boundscheck", "fma",
+    "prec_div", "prec_sqrt", "ftz", "abi", "abi_info", "linkable_code", "nopython",
+    "_dbg_extend_lifetimes", "_dbg_optnone",
+))
+# fmt: on
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
@@ -73,7 +76,7 @@ class Dispatcher:
         self.signatures = given
         self.targetoptions = {"device": is_device, **options}
         self.shapes: dict[tuple[int, int], Any] = {}
-        functools.update_wrapper(self, py_func)  # type: ignore[arg-type]
+        functools.update_wrapper(self, py_func)
 
     @property
     def is_kernel(self) -> bool:
@@ -329,4 +332,3 @@ def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]
         f"{kernel}: argument {name} is a {type(value).__name__}, which a kernel can't take: pass "
         "arrays, numbers or tuples of them. Make lists into arrays with np.array."
     )
-

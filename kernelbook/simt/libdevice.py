@@ -16,11 +16,14 @@ from kernelbook.simt import intrinsics
 from kernelbook.simt.device_math import device_math
 from kernelbook.simt.errors import NotSimulated
 
+# fmt: off
 _SAME_NAME = (
-    "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh erf erfc exp exp2 expm1 fabs "
-    "fmod hypot log log10 log1p log2 pow sin sinh sqrt tan tanh"
-).split()
-_FAST = "cosf exp10f expf log10f log2f logf powf sinf tanf".split()
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos",
+    "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fmod", "hypot", "log", "log10",
+    "log1p", "log2", "pow", "sin", "sinh", "sqrt", "tan", "tanh",
+)
+# fmt: on
+_FAST = ["cosf", "exp10f", "expf", "log10f", "log2f", "logf", "powf", "sinf", "tanf"]
 
 
 def _typed(function: Callable[..., Any], kind: Any) -> Callable[..., Any]:

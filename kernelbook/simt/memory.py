@@ -25,7 +25,7 @@ from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
 
 Index = tuple[int, ...]
-_ATOMIC_TYPES = frozenset(np.dtype(t) for t in ("i4", "u4", "i8", "u8", "f4", "f8"))
+_ATOMIC_TYPES = "ilqILQfd"  # type characters of 32- and 64-bit integers and floats
 
 
 class Array:
@@ -58,7 +58,7 @@ class Array:
         return self.data.nbytes
 
     @property
-    def T(self) -> Array:  # noqa: N802
+    def T(self) -> Array:
         return self.view_of(self.data.T, "T")
 
     def transpose(self, *axes: Any) -> Array:
@@ -117,13 +117,18 @@ class Array:
 
         Raises KernelError for a type without atomics, BoundsError as any access does.
         """
-        if self.dtype not in _ATOMIC_TYPES:
+        if self.dtype.char not in _ATOMIC_TYPES:
             raise KernelError(f"no atomics on {self.dtype}: use a 32- or 64-bit type")
-        at = self.element(index, "atomic on")
         data = self.data
+        at = index
+        if index.__class__ is not int or self.ndim != 1 or not 0 <= index < self.size:
+            at = self.element(index, "atomic on")
         old = data[at]
-        cast = self.cast
-        new = change(old, *[cast(operand) for operand in operands])
+        kind = old.__class__
+        try:
+            new = change(old, *[kind(operand) for operand in operands])
+        except (OverflowError, ValueError, TypeError):  # an integer that wraps, a NaN to convert
+            new = change(old, *[self.cast(operand) for operand in operands])
         data[at] = new
         return old if old.itemsize == 8 or old.dtype.kind == "f" else old.item()
 
@@ -242,7 +247,7 @@ class Matrix(Array):
     def __getitem__(self, ij: Any) -> Any:
         try:
             i, j = ij
-            if i >= 0 and j >= 0:
+            if i | j >= 0:
                 return self.data[ij]
         except (TypeError, IndexError, ValueError):
             pass
@@ -251,7 +256,7 @@ class Matrix(Array):
     def __setitem__(self, ij: Any, value: Any) -> None:
         try:
             i, j = ij
-            if i >= 0 and j >= 0:
+            if i | j >= 0:
                 self.data[ij] = value
                 return
         except (TypeError, IndexError, ValueError, OverflowError):
@@ -267,7 +272,7 @@ class NarrowMatrix(Matrix):
     def __getitem__(self, ij: Any) -> Any:
         try:
             i, j = ij
-            if i >= 0 and j >= 0:
+            if i | j >= 0:
                 return self.data.item(ij)
         except (TypeError, IndexError, ValueError):
             pass
@@ -300,7 +305,7 @@ class Observed(Array):
         super()._store(index, value)
 
     def atomic(self, index: Any, change: Callable[..., Any], *operands: Any) -> Any:
-        if self.dtype in _ATOMIC_TYPES:
+        if self.dtype.char in _ATOMIC_TYPES:
             self._report("atomic", self.element(index, "atomic on"))
         return super().atomic(index, change, *operands)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class Allocation:
         return cls(name, space, data.shape, data.dtype, address, data.nbytes)
 
 
-class Access(NamedTuple):
+@dataclass(slots=True)
+class Access:
     """One thread touches one element. ``offset`` and ``nbytes`` in bytes, ``thread`` linear."""
 
     kind: str

@@ -55,7 +55,8 @@ def convert(
 
 def _parse_one(one: Any) -> Arguments:
     try:
-        arguments, result = sigutils.normalize_signature(one)
+        normalize: Any = sigutils.normalize_signature
+        arguments, result = normalize(one)
     except Exception as error:
         raise TypeError(f"cuda.jit: {one!r} is neither a function nor a signature") from error
     return tuple(arguments), result

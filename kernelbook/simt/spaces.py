@@ -49,7 +49,7 @@ class SharedSpace:
             array, first_shape = known
             if shape != first_shape:
                 raise _changing("shared", first_shape, shape)
-            return array  # type: ignore[no-any-return]
+            return array
         element = as_dtype(dtype)
         name = _assigned_name(frame.f_code, frame.f_lasti) or "shared"
         if shape == 0:

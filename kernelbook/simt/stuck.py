@@ -213,7 +213,7 @@ def _left_text(block: Block) -> str:
 
 
 def _kernel_code(block: Block) -> CodeType:
-    code: CodeType = block.grid.function.__code__  # type: ignore[attr-defined]
+    code: CodeType = block.grid.function.__code__
     return code
 
 

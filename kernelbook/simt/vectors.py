@@ -15,7 +15,12 @@ import numpy as np
 from kernelbook.simt.memory import Array
 
 _AXES = "xyzw"
-_ELEMENTS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+# fmt: off
+_ELEMENTS = (
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32",
+    "float64",
+)
+# fmt: on
 _C_NAMES = {
     "int8": ("char",),
     "int16": ("short",),
@@ -65,9 +70,7 @@ def _make() -> dict[str, type[Vector]]:
     for element, length in product(_ELEMENTS, (1, 2, 3, 4)):
         caster = Array(np.empty(0, element), element, "local")
         name = f"{element}x{length}"
-        made[name] = type(
-            name, (Vector,), {"__slots__": (), "length": length, "caster": caster}
-        )
+        made[name] = type(name, (Vector,), {"__slots__": (), "length": length, "caster": caster})
         for alias in _C_NAMES[element]:
             made[f"{alias}{length}"] = made[name]
     return made

@@ -77,32 +77,34 @@ value = 7
     assert reply.expressions["answers"]["data"]["text/plain"] == "7"
 
 
-def test_execute_reply_to_another_request_is_dropped(kernel: SandboxedKernel) -> None:
+@pytest.mark.parametrize(
+    ("parent", "believed"),
+    [("{'header': {'msg_id': 'earlier'}}", "7"), ("k.get_parent('shell')", "forged")],
+    ids=["another request", "this request"],
+)
+def test_execute_reply_counts_only_for_its_own_request(
+    kernel: SandboxedKernel, parent: str, believed: str
+) -> None:
+    """A forged reply to the request in hand is believed: it is a claim, and judged as one."""
     reply = kernel.execute(
-        """
-import threading, zmq
-k = get_ipython().kernel
-parent = dict(k.get_parent("shell"))
-other = {**parent, "header": {**parent["header"], "msg_id": "earlier"}}
-frames = [f if isinstance(f, bytes) else bytes(f) for f in k.session.serialize(
-    k.session.msg("execute_reply", {"status": "ok", "user_expressions": {}}, parent=other["header"])
-)]
-done = threading.Event()
+        f"""
+import threading
+k, done = get_ipython().kernel, threading.Event()
+parent, ident = {parent}, k._parent_ident["shell"]
+answers = {{"answers": {{"status": "ok", "data": {{"text/plain": "forged"}}}}}}
 def forge():
-    k.shell_stream.socket.send_multipart([*parent["_idents"], *frames] if "_idents" in parent
-        else [*k.get_parent("shell").get("_idents", []), *frames])
+    k.session.send(k.shell_stream, "execute_reply",
+        {{"status": "ok", "user_expressions": answers}}, parent=parent, ident=ident)
     done.set()
-try:
-    k.shell_channel_thread.io_loop.add_callback(forge)
-    done.wait(2)
-finally:
-    value = 8
+k.shell_channel_thread.io_loop.add_callback(forge)
+done.wait(5)
+value = 7
 """,
         timeout=10,
         user_expressions={"answers": "value"},
     )
     assert reply.status == "ok"
-    assert reply.expressions["answers"]["data"]["text/plain"] == "8"
+    assert reply.expressions["answers"]["data"]["text/plain"] == believed
 
 
 def test_execute_traceback_display_replaced_is_still_an_error(kernel: SandboxedKernel) -> None:
@@ -218,6 +220,26 @@ def test_stop_kills_detached_children(sandbox: Sandbox) -> None:
         assert reply.status == "ok"
         assert _sleeping(marker)
     assert not _sleeping(marker)
+
+
+def test_stop_kills_the_namespace_before_its_parent(sandbox: Sandbox) -> None:
+    """A process inside can undo the death signal that its parent's end would send it."""
+    kernel = SandboxedKernel(sandbox)
+    kernel.start()
+    process = kernel._process
+    assert process is not None
+    inside = psutil.Process(process.pid).children(recursive=True)
+    still_there = []
+    real = process.kill
+
+    def kill() -> None:
+        still_there.extend(p for p in inside if p.is_running() and p.status() != "zombie")
+        real()
+
+    process.kill = kill  # type: ignore[method-assign]
+    kernel.stop()
+    assert len(inside) >= 2
+    assert still_there == []
 
 
 def test_stop_removes_the_sockets_and_leaves_no_process(sandbox: Sandbox) -> None:

@@ -6,11 +6,13 @@ ready in 0.3 s; one test uses the real module.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -249,6 +251,40 @@ def test_run_answer_cell_that_kills_is_left_out_of_the_replay(grader: Grader) ->
     )
     assert categories(outcome) == ["died", "pass"]
     assert outcome.kernel_starts == 2
+
+
+def test_run_answer_cell_that_kills_only_when_replayed_costs_its_exercise(grader: Grader) -> None:
+    tests = (
+        hidden("lab.answer(f(1))", "dies", "other"),
+        hidden(),
+        hidden("lab.answer(f(2))", "lives", "other"),
+    )
+    reference = grader.run(answer("f = abs", "other"), answer(RIGHT), *tests)
+    then = time.time() + 1.0
+    outcome = grader.run(
+        answer(f"import os, time\nif time.time() > {then}: os._exit(1)\n{RIGHT}"),
+        answer(
+            "import os, time\ndef f(x):\n    if x == 1:\n"
+            f"        time.sleep(max(0, {then} + 0.1 - time.time())); os._exit(0)\n    return x",
+            "other",
+        ),
+        *tests,
+        references={(o.exercise, o.test): o.answers for o in reference.tests},
+    )
+    assert categories(outcome) == ["died", "died", "pass"]
+    assert outcome.kernel_starts == 3
+
+
+def test_run_interrupted_by_the_keyboard_raises_and_leaves_no_kernel(
+    grader: Grader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.GradedCell, "_test", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        grader.run(answer(RIGHT), hidden())
+    assert not psutil.Process().children()
 
 
 def test_run_extra_cell_that_fails_or_kills_costs_nothing(grader: Grader) -> None:

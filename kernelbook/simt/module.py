@@ -11,6 +11,9 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
+
+from numba.core import types
 
 from kernelbook.errors import KernelbookError
 from kernelbook.simt.errors import NotSimulated
@@ -49,18 +52,18 @@ def install() -> ModuleType:
             "Restart the kernel and run `from kernelbook import lab` before `from numba import "
             "cuda`."
         )
-    numba = importlib.import_module("numba")
+    numba: Any = importlib.import_module("numba")
     cuda.__path__ = []  # makes it a package, whose submodules the guard answers for
     sys.modules[_NAME] = cuda
     for name, module in {
         "cg": cg,
         "libdevice": libdevice,
-        "types": cuda.types,
+        "types": types,
         "args": host,
     }.items():
         sys.modules[f"{_NAME}.{name}"] = module
-    sys.meta_path.insert(0, _Guard)  # type: ignore[arg-type]
-    numba.cuda = cuda  # type: ignore[attr-defined]
+    sys.meta_path.insert(0, _Guard)
+    numba.cuda = cuda
     return cuda
 
 

@@ -1,0 +1,54 @@
+"""The real compiler, behind the same border as the learners' kernels.
+
+Lifted device code cannot run at compile time, but a compiler is a large program that reads what
+strangers wrote; so its helper process, too, sees no repository, no network and no other submission.
+One process per worker stays up, since its start costs more than a compilation.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from pathlib import Path
+
+from kernelbook.compilers import KernelRefused, Worker
+from kernelbook.errors import CompileError
+from kernelbook.grade.assemble import Compile
+from kernelbook.grade.sandbox import Sandbox
+from kernelbook.lift import Lifted
+from kernelbook.source import Exercise, Kind
+
+_workers: dict[tuple[str, ...], Worker] = {}  # one for each border, kept until exit
+
+
+def compiler_in(sandbox: Sandbox) -> Compile:
+    """A function that compiles an exercise's lifted answer and raises CompileError if refused."""
+    worker = _worker(sandbox)
+
+    def compile_answer(exercise: Exercise, lifted: Lifted) -> None:
+        try:
+            if exercise.kind is Kind.SOURCE:
+                worker.compile_cuda(lifted, exercise.entry)
+            else:
+                worker.compile_kernel(lifted, exercise.id, exercise.signature)
+        except KernelRefused as error:
+            raise CompileError(_plainly(error)) from None
+
+    return compile_answer
+
+
+def _plainly(error: KernelRefused) -> str:
+    """Where, what and why; the line counts in the answer's own cell."""
+    where = f"Line {error.line}: " if error.line else ""
+    quoted = f" (`{error.text.strip()}`)" if error.text.strip() else ""
+    return f"{where}{error.reason}{quoted}"
+
+
+def _worker(sandbox: Sandbox) -> Worker:
+    if sandbox.layers not in _workers:
+        scratch = tempfile.TemporaryDirectory(prefix="kernelbook-compiler-")
+        worker = Worker(prefix=sandbox.argv([], Path(scratch.name)))
+        atexit.register(scratch.cleanup)
+        atexit.register(worker.close)
+        _workers[sandbox.layers] = worker
+    return _workers[sandbox.layers]
