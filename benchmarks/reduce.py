@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -75,7 +76,8 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=SAMPLES, help="times each version is timed")
     options = parser.parse_args()
     if not device.gpu_count():
-        print("benchmarks/reduce.py: no GPU here, and only a GPU has times. Run it on one.")
+        message = "benchmarks/reduce.py: no GPU here, and only a GPU has times. Run it on one."
+        print(message, file=sys.stderr)
         return 2
     try:
         recording = measure(options.samples)
@@ -254,9 +256,10 @@ class _Run:
             )
 
     def _ours(self) -> Iterator[Case]:
-        from numba import config, cuda, float32
+        # The last pass is small on purpose; read once, when numba.cuda is imported.
+        os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
+        from numba import cuda, float32
 
-        config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last pass is small on purpose
         lab = source.read(LAB, ROOT / "solutions")
         kernels = numba_kernels(lab, cuda, float32)
         stream = cuda.external_stream(self.stream.ptr)
@@ -321,7 +324,7 @@ class _Run:
             "cupy",
             lambda k: self.inputs[k].sum(out=out),
             out,
-            f"accelerators {cupy.get_reduction_accelerators()} (1: CUB)",
+            f"accelerators {cupy._core.get_reduction_accelerators()} (1: CUB)",
         )
         try:
             import torch

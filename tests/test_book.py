@@ -155,6 +155,13 @@ def test_chapter_length_is_one_sitting(page: Path) -> None:
 
 
 @chapters
+def test_chapter_code_fits_the_page(page: Path) -> None:
+    shown = [c for c in cells_of(page) if "remove-cell" not in c and "hide-input" not in c]
+    lines = [line for cell in shown for line in code_of(cell).splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+
+
+@chapters
 def test_chapter_figures_have_alternative_text(page: Path) -> None:
     drawn = [c for c in cells_of(page) if "plt.show()" in c or "lab.show_accesses(" in c]
     assert drawn
@@ -171,8 +178,8 @@ def test_chapter_prose_holds_no_measured_time_or_bandwidth(page: Path) -> None:
 
 
 @chapters
-def test_chapter_quotes_only_names_that_its_record_cell_makes(page: Path) -> None:
-    made = set(re.findall(r"^quote\(\"(\w+)\"", "\n".join(cells_of(page)), re.M))
+def test_chapter_quotes_only_names_that_its_cells_make(page: Path) -> None:
+    made = set(re.findall(r"^(?:quote|glue)\(\"(\w+)\"", "\n".join(cells_of(page)), re.M))
     quoted = set(re.findall(r"\{glue:text\}`(\w+)", text_of(page)))
     assert quoted == made
 
@@ -211,11 +218,12 @@ def test_record_cell_without_a_record_shows_no_number(
 def test_record_cell_takes_its_numbers_from_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def row(kernel: str, p50_us: float) -> dict[str, Any]:
+    def row(kernel: str, p50_us: float, n: int = 1_000_000) -> dict[str, Any]:
         return {
             "kernel": kernel,
+            "shape": [n],
             "p50_us": p50_us,
-            "bytes": 4_000_000,
+            "bytes": 4 * n,
             "fraction_of_copy": 10 / p50_us,
         }
 
@@ -226,9 +234,10 @@ def test_record_cell_takes_its_numbers_from_the_rows(
                 "gpu": "test GPU",
                 "copy_gbps": 400.0,
                 "rows": [
-                    row("v0 interleaved-divergent", 100.0),
-                    row("v1 interleaved-strided", 80.0),
                     row("v2 sequential", 20.0),
+                    row("v0 interleaved, divergent", 100.0),
+                    row("v1 interleaved, strided", 80.0),
+                    row("v0 interleaved, divergent", 9.0, n=1_000),
                     row("torch.sum", 25.0),
                     row("copy", 10.0),
                 ],
@@ -239,7 +248,8 @@ def test_record_cell_takes_its_numbers_from_the_rows(
     assert quotes["spread"] == "5.0"
     assert (quotes["step_from"], quotes["step_to"], quotes["step_factor"]) == ("v1", "v2", "4.00")
     assert (quotes["worst_us"], quotes["best_share"]) == ("100 µs", "50 %")
-    assert quotes["elements"] == "1,000,000"
+    assert (quotes["elements"], quotes["versions"]) == ("1,000,000", "3")
+    assert (quotes["small_elements"], quotes["small_name"]) == ("1,000", "v0")
 
 
 def test_config_loads_nothing_from_the_network() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import random
 import subprocess
@@ -131,7 +132,7 @@ def test_lift_cell_magics_are_passed_over():
 
 
 def test_lift_broken_other_cell_is_noted():
-    lifted = lift([IMPORTS, "this is not python", PLAIN], "k")
+    lifted = lift([IMPORTS, "this is no python", PLAIN], "k")
     assert lifted.dropped[0].startswith("code cell 2 was passed over")
 
 
@@ -175,7 +176,7 @@ def test_lift_dtype_references_and_number_types_are_constants():
         ("@cuda.jit(print('run'))\ndef k(x, out): pass", "not a signature"),
         ("@cuda.jit(*[1])\ndef k(x, out): pass", "not a signature"),
         ("@cuda.jit\ndef k(x, out=print()): pass", "default arguments"),
-        ("@cuda.jit\ndef k(*x): pass", r"\*args"),
+        ("@cuda.jit\ndef k(*x): pass", "*args"),
         ("@cuda.jit\ndef k(x, *, out): pass", "keyword-only"),
         ("cuda = object()\n" + PLAIN, "given to something else"),
         ("x = (cuda := object())\n" + PLAIN, "given to something else"),
@@ -186,7 +187,7 @@ def test_lift_dtype_references_and_number_types_are_constants():
     ],
 )  # fmt: skip
 def test_lift_definition_that_is_no_kernel_is_refused(cell, words):
-    assert pytest.raises(NotAKernel, lift, [IMPORTS, cell], "k").match(words)
+    assert words in str(refused(IMPORTS, cell))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_lift_definition_that_is_no_kernel_is_refused(cell, words):
         ("out[0] = table[0]", "a list"),
         ("out[0] = f(x)", "a lambda"),
         ("out[0] = helper(x)", "a plain Python function"),
-        ("out[0] = late", "something computed"),
+        ("out[0] = late", "the result of a call"),
         ("out[0] = huge", "too large"),
         ("out[0] = shifted", "too large"),
         ("out[0] = looped", "inside a larger statement"),
@@ -360,10 +361,8 @@ def test_lift_hostile_expression_is_refused_in_time(shape, kind):
     ],
 )  # fmt: skip
 def test_lift_hostile_cells_are_refused_or_passed_over(cells):
-    try:
+    with contextlib.suppress(NotAKernel):
         assert "code cell 2 was passed over" in lift([IMPORTS, *cells], "k").dropped[0]
-    except NotAKernel:
-        pass
 
 
 def test_lift_doubling_source_string_is_refused():
@@ -381,10 +380,8 @@ def test_lift_any_truncation_or_mutation_never_raises_another_error():
         text = list(whole[: dice.randrange(20, len(whole) + 1)])
         for _ in range(dice.randrange(3)):
             text[dice.randrange(len(text))] = dice.choice(letters)
-        try:
+        with contextlib.suppress(NotAKernel):
             compile(lift(["".join(text)], "k").source, "lifted", "exec")
-        except NotAKernel:
-            pass
 
 
 def test_lift_name_that_is_no_identifier_is_the_callers_error():

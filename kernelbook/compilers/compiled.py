@@ -28,7 +28,8 @@ class Compiled:
 class KernelRefused(CompileError):
     """The real compiler refuses the code. ``line`` counts in the kernel's own cell.
 
-    ``cell`` is set when the line stands in another one. ``detail`` holds the compiler's own words, shortened.
+    ``cell`` is set when the line stands in another one. ``detail``: the compiler's own words,
+    shortened.
     """
 
     def __init__(

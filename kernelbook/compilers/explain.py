@@ -183,10 +183,10 @@ def _first_words(message: str) -> str:
 
 
 RULES: list[Rule] = [
-    (re.compile(r"set_try_status"), "uses try/except, which a kernel cannot; test with if"),
+    (re.compile(r"set_try_status|exception_match"), "uses try/except, which a kernel cannot; test with if"),
     (re.compile(r">>> (?:str|format)\(|build_string"), FORMATS),
     (re.compile(r"build_set"), f"builds a set, which a kernel cannot; {LOCAL_ARRAY}"),
-    (re.compile(r"with \(context manager\)|Undefined variable '__enter__|SETUP_WITH|BEFORE_WITH"),
+    (re.compile(r"with \(context manager\)|terminator_types|BEFORE_WITH"),
      "uses a with block, which a kernel cannot"),
     (re.compile(r"get_function_type'|generator"), "yields, which a kernel cannot"),
     (re.compile(r"void return type"),

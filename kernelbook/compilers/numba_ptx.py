@@ -27,7 +27,9 @@ STATEMENTS: dict[str, Any] = {
     "IMPORT_NAME": (ast.Import, ast.ImportFrom),
     "LOAD_BUILD_CLASS": ast.ClassDef,
     "STORE_GLOBAL": ast.Global,
+    "exception_match": ast.Try,
     "set_try_status": ast.Try,
+    "terminator_types": ast.With,
     "void return type": ast.Return,
     "with (context manager)": ast.With,
 }

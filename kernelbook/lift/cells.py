@@ -217,6 +217,9 @@ def _names_bound_in(statement: ast.stmt) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.comprehension):
             stack += [node.iter, *node.ifs]
             continue
+        if isinstance(node, ast.NamedExpr):
+            stack.append(node.value)
+            continue
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id, how
         elif isinstance(node, ast.alias):
