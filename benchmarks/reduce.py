@@ -90,47 +90,25 @@ def main() -> int:
 
 
 def measure(samples: int) -> rows.Recording:
-    """Time every version at every size. Raises KernelbookError for a wrong sum."""
+    """Time every version at every size. Raises KernelbookError for a wrong or impossible result."""
     import cupy
 
     machine = rows.machine(PACKAGES)
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     stream = cupy.cuda.Stream(non_blocking=True)
     times: dict[tuple[str, int], timers.Percentiles] = {}
-    cases: dict[str, Case] = {}
+    peers: dict[str, str] = {}
     notes: dict[str, str] = {}
     for n in SIZES:
         run = _Run(n, stream)
         found = run.times(samples)
         times |= {(name, n): timers.percentiles(values) for name, values in found.items()}
-        cases |= {case.name: case for case in run.cases}
-        notes |= run.notes
+        peers |= {case.name: case.peer for case in run.cases}
+        notes |= {f"{name}, n = {n}": note for name, note in run.notes.items()}
         del run
         cupy.get_default_memory_pool().free_all_blocks()
-    peak = roofline.peak_gbps(machine.gpu)
     largest = max(SIZES)
     copy_gbps = roofline.rate_gbps(_bytes("copy", largest), times["copy", largest].p50_us)
-    made = []
-    for (name, n), time in times.items():
-        roofline.require_possible(f"{name}, n = {n}", time.p20_us, _bytes(name, n), peak)
-        rate = roofline.rate_gbps(_bytes(name, n), time.p50_us)
-        made.append(
-            rows.Row(
-                kernel=name,
-                peer=cases[name].peer,
-                shape=(n,),
-                dtype="float32",
-                gpu=machine.gpu,
-                versions=machine.versions,
-                date=date,
-                p20_us=round(time.p20_us, 3),
-                p50_us=round(time.p50_us, 3),
-                p80_us=round(time.p80_us, 3),
-                bytes=_bytes(name, n),
-                flops=0 if name == "copy" else n - 1,
-                fraction_of_copy=round(rate / copy_gbps, 4),
-            )
-        )
     return rows.Recording(
         benchmark="reduce",
         gpu=machine.gpu,
@@ -139,8 +117,41 @@ def measure(samples: int) -> rows.Recording:
         date=date,
         command=shlex.join(["python", "benchmarks/reduce.py", *sys.argv[1:]]),
         copy_gbps=round(copy_gbps, 1),
-        rows=tuple(made),
+        rows=tuple(
+            _row(name, peers[name], n, time, copy_gbps, machine, date)
+            for (name, n), time in times.items()
+        ),
         notes=notes,
+    )
+
+
+def _row(
+    name: str,
+    peer: str,
+    n: int,
+    time: timers.Percentiles,
+    copy_gbps: float,
+    machine: rows.Machine,
+    date: str,
+) -> rows.Row:
+    """Raises ImpossibleTime for a time below the floor of this GPU's memory."""
+    size = _bytes(name, n)
+    peak = roofline.peak_gbps(machine.gpu)
+    roofline.require_possible(f"{name}, n = {n}", time.p20_us, size, peak)
+    return rows.Row(
+        kernel=name,
+        peer=peer,
+        shape=(n,),
+        dtype="float32",
+        gpu=machine.gpu,
+        versions=machine.versions,
+        date=date,
+        p20_us=round(time.p20_us, 3),
+        p50_us=round(time.p50_us, 3),
+        p80_us=round(time.p80_us, 3),
+        bytes=size,
+        flops=0 if name == "copy" else n - 1,
+        fraction_of_copy=round(roofline.rate_gbps(size, time.p50_us) / copy_gbps, 4),
     )
 
 

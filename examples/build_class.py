@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from kernelbook import release, source
 from kernelbook.source import LabSource
@@ -80,9 +81,9 @@ def split_and_copied(notebook: NotebookNode) -> NotebookNode:
     kept = [c for c in notebook.cells if "check" not in c.metadata.get("tags", [])]
     answers = [c for c in kept if "exercise" in c.metadata.get("tags", [])]
     first, second = answers[0], answers[1]
-    kept.insert(kept.index(first) + 1, type(first)(first) | {"id": "split-off", "metadata": {}})
+    kept.insert(kept.index(first) + 1, new_code_cell(first.source, id="split-off"))
     first.source = "# see the cell below"
-    kept.append(type(second)(second) | {"id": "copied"})
+    kept.append(new_code_cell(second.source, id="copied", metadata=second.metadata))
     notebook.cells = kept
     return notebook
 
@@ -121,9 +122,6 @@ def submissions() -> Files:
     first, reduce = (source.read(path) for path in source.find([FIRST, REDUCE]))
     host = next(e.id for e in first.exercises.values() if e.kind is source.Kind.FUNCTION)
 
-    def nb(notebook: NotebookNode) -> bytes:
-        return release.text_of(notebook).encode() if "id" in notebook.cells[0] else _plain(notebook)
-
     both: Iterable[tuple[str, Callable[[LabSource], dict[str, str]]]] = (
         ("right", solutions),
         ("right-in-another-style", alternatives),
@@ -132,7 +130,7 @@ def submissions() -> Files:
         ("known-mistakes", known_mistakes),
     )
     files = {
-        f"{who}/{lab.id.replace('/', '-')}.ipynb": nb(solved(lab, answers(lab)))
+        f"{who}/{lab.id.replace('/', '-')}.ipynb": _bytes_of(solved(lab, answers(lab)))
         for who, answers in both
         for lab in (first, reduce)
     }
@@ -145,11 +143,11 @@ def submissions() -> Files:
         "hostile-floods-the-output": FLOODS,
     }
     for who, body in hostile.items():
-        files[f"{who}/cuda-first-kernels.ipynb"] = nb(with_host_answer(first, host, body))
+        files[f"{who}/cuda-first-kernels.ipynb"] = _bytes_of(with_host_answer(first, host, body))
     broken = {
-        "broken-no-metadata": nb(without_metadata(solved(first, solutions(first)))),
-        "broken-split-and-copied": nb(split_and_copied(solved(first, solutions(first)))),
-        "broken-reordered": nb(reordered(solved(first, solutions(first)))),
+        "broken-no-metadata": _bytes_of(without_metadata(solved(first, solutions(first)))),
+        "broken-split-and-copied": _bytes_of(split_and_copied(solved(first, solutions(first)))),
+        "broken-reordered": _bytes_of(reordered(solved(first, solutions(first)))),
         "broken-not-json": b'{"cells": [{"cell_type": "code", "source": "def add',
         "broken-empty": b"",
     }
@@ -157,8 +155,10 @@ def submissions() -> Files:
     return files
 
 
-def _plain(notebook: NotebookNode) -> bytes:
-    """A notebook that nbformat would mend on writing, written as it is."""
+def _bytes_of(notebook: NotebookNode) -> bytes:
+    """The notebook as it is, also where nbformat would mend it on writing."""
+    if "id" in notebook.cells[0]:
+        return release.text_of(notebook).encode()
     return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -108,7 +108,9 @@ def verify(
 @app.command()
 @_plainly
 def grade(
-    submissions: Annotated[list[Path], typer.Argument(help="Notebooks, or folders of them.")],
+    submissions: Annotated[
+        list[Path], typer.Argument(exists=True, help="Notebooks, or folders of them.")
+    ],
     out: Annotated[Path, typer.Option(help="Where records, gradebook and feedback go.")],
     lab: Annotated[str, typer.Option(help="Refuse notebooks of any other lab.")] = "",
     device: Device = "auto",
@@ -139,7 +141,16 @@ def report(
     from kernelbook.grade import report as reports
 
     written = reports.render_all(out)
-    console.print(written)
+    for what, path in (
+        ("class report", written.report),
+        ("gradebook", written.sqlite),
+        ("marks as CSV", written.csv),
+        ("tests as CSV", written.tests_csv),
+    ):
+        console.print(f"{what:13} {path}", highlight=False)
+    console.print(f"{'feedback':13} {len(written.feedback)} pages", highlight=False)
+    for damaged in written.damaged:
+        complaints.print(f"{damaged.path}: {damaged.problem}", markup=False)
 
 
 def _progress() -> Progress:

@@ -16,6 +16,7 @@ from kernelbook.lift.vocabulary import CUDA_NAMES
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 LOCAL_ARRAY = "use cuda.local.array or cuda.shared.array"
+WHOLE_ARRAYS = "computes with whole arrays, which needs new memory; work on single elements"
 FORMATS = "formats a string, which a kernel cannot; print values apart: print('i', i)"
 
 OPCODES = {
@@ -31,11 +32,16 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def explain(error: BaseException) -> str:
-    """The cause of a compiler's error in one or two sentences."""
+def explain(error: BaseException, source: str = "") -> str:
+    """The cause of a compiler's error in one or two sentences.
+
+    source: the learner's text; names that do not stand in it are the compiler's own.
+    """
     message = str(error)
     for pattern, sentence in RULES:
         if match := pattern.search(message):
+            if sentence is _untyped_global and match[1] not in source:
+                return f"calls something that a kernel cannot (inside: {match[1]})"
             return sentence if isinstance(sentence, str) else sentence(match)
     return _first_words(message) or type(error).__name__
 
@@ -110,6 +116,8 @@ def _no_implementation(match: re.Match[str]) -> str:
         return f"gives cuda.{name} something other than a plain 1, 2 or 3"
     if name.startswith("syncthreads_") and types == ["bool"]:
         return f"gives cuda.{name} a bool; it takes an int32: write int32(...) around it"
+    if name == "bool" and types[0].startswith("array("):
+        return f"asks whether {plain_type(types[0])} is true; test a single element"
     given = " and ".join(plain_type(t) for t in types) or "nothing"
     if name in OPERATORS:
         return f"applies {OPERATORS[name]} to {given}, which is not defined"
@@ -183,12 +191,13 @@ def _first_words(message: str) -> str:
 
 
 RULES: list[Rule] = [
-    (re.compile(r"set_try_status|exception_match"), "uses try/except, which a kernel cannot; test with if"),
+    (re.compile(r"set_try_status|exception_match"),
+     "uses try/except, which a kernel cannot; test with if"),
     (re.compile(r">>> (?:str|format)\(|build_string"), FORMATS),
     (re.compile(r"build_set"), f"builds a set, which a kernel cannot; {LOCAL_ARRAY}"),
     (re.compile(r"with \(context manager\)|terminator_types|BEFORE_WITH"),
      "uses a with block, which a kernel cannot"),
-    (re.compile(r"get_function_type'|generator"), "yields, which a kernel cannot"),
+    (re.compile(r"get_function_type'"), "yields, which a kernel cannot"),
     (re.compile(r"void return type"),
      "returns a value; a kernel writes its results into an array argument"),
     (re.compile(r"scipy|matmul\("),
@@ -212,8 +221,18 @@ RULES: list[Rule] = [
      lambda m: f"calls {m[1]} without {m[2]}"),
     (re.compile(r"not enough values to unpack \(expected (\d), got (\d)\)"),
      lambda m: f"gives {m[2]} arguments for {m[1]}; atomics take (array, index, value)"),
-    (re.compile(r"_ol_array_allocate"),
-     "computes with whole arrays, which needs new memory; work on single elements"),
+    (re.compile(r"_ol_array_allocate|^<ufunc "), WHOLE_ARRAYS),
+    (re.compile(r"Illegal IR, del"), "deletes a name; leave the del out"),
+    (re.compile(r"Invalid use of (.+) with parameters"),
+     lambda m: f"calls {plain_type(m[1])} as if it were a function; an index stands in [ ]"),
+    (re.compile(r"Cannot cast (.+) to (\w+)"),
+     lambda m: f"uses {plain_type(m[1])} where {m[2]} is wanted"),
+    (re.compile(r"printing unimplemented for values of type (.+)"),
+     lambda m: f"prints {plain_type(m[1])}; a kernel prints single numbers and strings"),
+    (re.compile(r"OverloadSelector.*\(List\("),
+     "uses a list from outside, which a kernel cannot; pass an array as an argument"),
+    (re.compile(r"Keyword arguments are not supported"),
+     "passes an argument by name, which this function does not take"),
     (re.compile(r"No implementation of function (?:Function\(<[^>]*>\)|\S+) found for signature:"
                 r"\s*>>> (\w+)\((.*)\)\s*$", re.MULTILINE), _no_implementation),
     (re.compile(r"NRT required but not enabled\s*(?:During: lowering \"(.*)\")?"),

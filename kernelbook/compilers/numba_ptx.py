@@ -71,7 +71,7 @@ def compile_function(
             raise
         except Exception as error:
             line = _line_of_statement(source, name, str(error)) or _line_of(error)
-            raise Refused(explain(error), line, _shortened(str(error))) from None
+            raise Refused(explain(error, source), line, _shortened(str(error))) from None
         finally:
             numba.cuda.jit = _real_jit()
     entry = ptxas.entries(ptx)[0]

@@ -265,16 +265,24 @@ def _lab_of(job: GradeJob, handed: Submission) -> LabSource:
     """The lab that the notebook says it is, if that is the one wanted and there is one."""
     if job.lab and handed.lab and handed.lab != job.lab:
         raise SubmissionError(f"this is a notebook of {handed.lab}; wanted: {job.lab}")
-    name = job.lab or handed.lab
+    name = job.lab or handed.lab or _lab_by_file_name(job)
     if not name:
         raise SubmissionError(
-            "the notebook does not say which lab it is: neither its metadata nor a line "
-            'lab.begin("…") names one. Name it with --lab.'
+            "the notebook does not say which lab it is: neither its metadata, nor a line "
+            'lab.begin("…"), nor its file name. Name the lab with --lab.'
         )
     try:
         return _read_lab(name, job.batch.root)
     except SourceError:
         raise SubmissionError(f"the notebook says it is lab {name!r:.100}; there is none") from None
+
+
+def _lab_by_file_name(job: GradeJob) -> str:
+    """The lab that this file name means (``cuda-reduce.ipynb``, ``reduce.ipynb``), or ""."""
+    names = [source.path_to_id(path, job.batch.root) for path in source.find([], job.batch.root)]
+    stem = job.path.stem
+    found = [name for name in names if stem in (name.replace("/", "-"), name.split("/")[-1])]
+    return found[0] if len(found) == 1 else ""
 
 
 @lru_cache(maxsize=128)
@@ -286,8 +294,9 @@ def _refused(job: GradeJob, reason: str) -> Record:
     """The record of a file that cannot be graded at all, so that nobody is lost."""
     sha256, time = submission.fingerprint(job.path)
     lab = None
+    name = job.lab or _lab_by_file_name(job)
     with suppress(SourceError):
-        lab = _read_lab(job.lab, job.batch.root) if job.lab else None
+        lab = _read_lab(name, job.batch.root) if name else None
     unread = Submission(str(job.path), job.learner, sha256, time, "", "", ())
     results = _all(Category.MISSING, lab, job.batch) if lab else ()
     return _keep(replace(_blank(job, unread, lab), reason=reason, results=results), job.batch)

@@ -30,8 +30,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import kernelbook
@@ -108,7 +108,6 @@ class Sandbox:
     bwrap: str | None
     layers: tuple[str, ...]
     separate_uid: bool = False
-    extra_env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def detect(cls) -> Sandbox:
@@ -214,7 +213,7 @@ class Sandbox:
             if driver:
                 environment["LD_LIBRARY_PATH"] = ":".join(driver)
             environment |= {n: os.environ[n] for n in _GPU_VARIABLES if n in os.environ}
-        return {**environment, **self.extra_env}
+        return environment
 
     def _enter(self, command: Sequence[str]) -> list[str]:
         limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_NOFILE": OPEN_FILES}

@@ -1,0 +1,158 @@
+"""Arithmetic as compiled code does it, not as Python does."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numba import cuda, float32
+
+from kernelbook.simt import KernelError
+
+
+def store(expression, *args, dtype=np.float64):
+    """What a kernel stores for ``expression`` of ``args``."""
+    out = np.zeros(1, dtype)
+    inner = cuda.jit(device=True)(expression)
+
+    @cuda.jit
+    def kernel(out, args):
+        out[0] = inner(*args)
+
+    kernel[1, 1](out, args)
+    return out[0]
+
+
+def first(dtype, *values):
+    return np.array(values, dtype)
+
+
+def test_float32_loads_multiply_in_float32():
+    x = first(np.float32, 0.1)
+    assert store(lambda x: x[0] * x[0], x) == float(np.float32(0.1) * np.float32(0.1))
+
+
+def test_float32_with_float_literal_is_float64():
+    x = first(np.float32, 0.1)
+    assert store(lambda x: x[0] * 2.7, x) == float(np.float32(0.1)) * 2.7
+
+
+def test_float_literal_accumulator_is_float64():
+    def total(x):
+        s = 0.0
+        for i in range(x.size):
+            s += x[i]
+        return s
+
+    x = np.full(1000, 0.1, np.float32)
+    assert store(total, x) == pytest.approx(1000 * float(np.float32(0.1)), rel=1e-14)
+
+
+def test_float32_accumulator_stays_float32():
+    def total(x):
+        s = float32(0)
+        for i in range(x.size):
+            s += x[i]
+        return s
+
+    x = np.full(1000, 0.1, np.float32)
+    assert store(total, x) == np.add.accumulate(x)[-1] != pytest.approx(100, rel=1e-7)
+
+
+def test_int32_sum_does_not_overflow_at_32_bits():
+    x = first(np.int32, 2**31 - 1)
+    assert store(lambda x: x[0] + x[0], x, dtype=np.int64) == 2**32 - 2
+
+
+def test_int64_product_wraps():
+    x = first(np.int64, 2**62)
+    assert store(lambda x: x[0] * 4 + 1, x, dtype=np.int64) == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "stored"),
+    [
+        (np.int8, 200, -56),
+        (np.uint8, -1, 255),
+        (np.uint8, 256, 0),
+        (np.int32, 2**31, -(2**31)),
+        (np.uint32, -1, 2**32 - 1),
+        (np.int64, 2**63, -(2**63)),
+        (np.int32, 2.9, 2),
+        (np.int32, -2.9, -2),
+        (np.int32, 1e20, 2**31 - 1),
+        (np.int32, -1e20, -(2**31)),
+        (np.int32, math.nan, 0),
+        (np.bool_, 7, True),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 1, 1)], ids=["1d", "2d", "3d"])
+def test_store_converts_as_c_does(dtype, value, stored, shape):
+    @cuda.jit
+    def put(out, values):
+        if out.ndim == 1:
+            out[0] = values[0]
+        elif out.ndim == 2:
+            out[0, 0] = values[0]
+        else:
+            out[0, 0, 0] = values[0]
+
+    out = np.zeros(shape, dtype)
+    put[1, 1](out, (value,))
+    assert out.ravel()[0] == stored
+
+
+def test_store_float_overflow_is_infinite_and_silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store(lambda x: x[0] * 1e300, first(np.float32, 3e38), dtype=np.float32) == np.inf
+        assert np.isnan(store(lambda x: x[0] / x[0], first(np.float32, 0)))
+
+
+def test_division_by_zero_of_loaded_floats_and_wide_integers_does_not_raise():
+    assert store(lambda x: 1.0 / x[0], first(np.float32, 0)) == np.inf
+    assert store(lambda x: x[0] // 0, first(np.int64, 7), dtype=np.int64) == 0
+
+
+def test_division_by_zero_of_python_integers_is_reported():
+    with pytest.raises(KernelError, match=r"ZeroDivisionError.*gives 0 for integers"):
+        store(lambda x: x[0] // 0, first(np.int32, 7))
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "expected"),
+    [
+        (lambda x: math.exp(x[0]), 1000.0, np.inf),
+        (lambda x: math.log(x[0]), 0.0, -np.inf),
+        (lambda x: math.log(x[0]), -1.0, np.nan),
+        (lambda x: math.sqrt(x[0]), -1.0, np.nan),
+        (lambda x: math.pow(x[0], -1), 0.0, np.inf),
+        (lambda x: math.fmod(x[0], 0), 1.0, np.nan),
+        (lambda x: math.sinh(x[0]), -1e4, -np.inf),
+        (lambda x: math.atan2(x[0], 1), 1.0, math.pi / 4),
+        (lambda x: math.floor(x[0]) + math.ceil(x[0]), 2.5, 5),
+        (lambda x: math.log(x[0], 2), 8.0, 3),
+        (lambda x: math.pi * x[0], 2.0, 2 * math.pi),
+        (lambda x: math.isnan(x[0]), math.nan, 1),
+    ],
+)
+def test_math_answers_where_python_raises(function, x, expected):
+    np.testing.assert_allclose(store(function, first(np.float64, x)), expected)
+
+
+def test_math_of_float32_is_float32():
+    x = first(np.float32, 0.3)
+    assert store(lambda x: math.exp(x[0]), x) == float(np.float32(math.exp(np.float32(0.3))))
+
+
+def test_math_imported_by_name_is_replaced_too():
+    from math import exp
+
+    assert store(lambda x: exp(x[0]), first(np.float32, 1e6)) == np.inf
+
+
+def test_float_global_is_float64():
+    assert store(lambda x: x[0] * SCALE, first(np.float32, 0.1)) == float(np.float32(0.1)) * 2.7
+
+
+SCALE = 2.7
