@@ -102,7 +102,10 @@ class Answer:
     line: int
     fails: str = ""  # the hidden test that must catch it; "" for an answer that must pass
     because: str = ""
-    device: str = "any"
+    device: str = "any"  # where it must fail: a race may come out right on a GPU
+
+    def runs_on(self, device: str) -> bool:
+        return self.device in ("any", device)
 
 
 @dataclass(frozen=True)
@@ -375,7 +378,7 @@ class _Reader:
             line=cell.line,
             fails=str(meta.get("fails", "")),
             because=str(meta.get("because", "")),
-            device=self._device(meta, cell.line),
+            device=self._device(meta, cell.line, ("gpu", "sim")),
         )
 
     def _test(self, name: str, cell: Cell, meta: dict[str, Any]) -> HiddenTest:
@@ -398,10 +401,11 @@ class _Reader:
             device=self._device(meta, cell.line),
         )
 
-    def _device(self, meta: dict[str, Any], line: int) -> str:
+    def _device(self, meta: dict[str, Any], line: int, known: tuple[str, ...] = ("gpu",)) -> str:
         device = meta.get("device", "any")
-        if device not in ("any", "gpu"):
-            self.fault(line, f"device: wanted 'gpu' or nothing, found {device!r}")
+        if device not in ("any", *known):
+            wanted = " or ".join(map(repr, known))
+            self.fault(line, f"device: wanted {wanted} or nothing, found {device!r}")
         return str(device)
 
     def _proofs(self, name: str, tests: list[HiddenTest], wrong: list[Answer]) -> None:

@@ -169,7 +169,7 @@ def _cases(lab: LabSource, device: str) -> Iterator[_Case]:
             yield _Case(exercise, f"alternative, line {answer.line}", answer.source)
         for answer in exercise.wrong:
             test = next(t for t in exercise.tests if t.name == answer.fails)
-            if answer.device in ("any", device) and test.runs_on(device):
+            if answer.runs_on(device) and test.runs_on(device):
                 yield _Case(exercise, f"wrong, line {answer.line}", answer.source, answer.fails)
         for name, text in trivial_answers(exercise).items():
             yield _Case(exercise, name, text, scores_zero=True)

@@ -208,6 +208,8 @@ class Sandbox:
             "NUMBA_NUM_THREADS": "1",
             "KERNELBOOK_DEVICE": device,
         }
+        if path := _python_path():
+            environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
         if device == "gpu":
             driver = [str(folder) for folder in _driver_folders()]
             if driver:
@@ -314,7 +316,16 @@ def _python_parts() -> list[Path]:
     parts = [prefix / part for prefix in prefixes for part in _PYTHON_PARTS]
     links = [Path(sys.executable), Path(sys.executable).resolve()]
     parts += [link.parent for link in links]
+    # The folder that holds this package may be the repository: the package alone is shown from it.
+    home = Path(kernelbook.__file__).resolve().parent.parent
+    parts += [folder for folder in _python_path() if folder != home]
     return list(dict.fromkeys(part for part in parts if part.exists()))
+
+
+def _python_path() -> list[Path]:
+    """Folders that PYTHONPATH adds to this Python's own, absolute."""
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [Path(entry).resolve() for entry in entries if entry and Path(entry).is_dir()]
 
 
 def _driver_folders() -> list[Path]:

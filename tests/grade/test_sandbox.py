@@ -222,3 +222,21 @@ def test_none_has_no_layers_and_a_clean_environment(
     assert Sandbox.none().layers == ()
     assert isinstance(seen, dict)
     assert "KERNELBOOK_SECRET" not in seen
+
+
+def test_sandbox_python_path_is_shown_and_the_repository_on_it_is_not(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "only_on_the_path.py").write_text("found = True\n")
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("PYTHONPATH", f"{site}{os.pathsep}{REPOSITORY}")
+    program = f"""
+import os, kernelbook, only_on_the_path
+result = [only_on_the_path.found, os.path.exists({str(REPOSITORY / "solutions")!r})]
+"""
+    assert inside(sandbox, program, scratch) == [True, False]

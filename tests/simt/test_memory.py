@@ -115,8 +115,8 @@ def test_bounds_message_uses_the_launchs_dimensions():
     def corner(x):
         x[cuda.grid(2)] = 0
 
-    with pytest.raises(BoundsError, match=r"corner, block \(1,0\), thread \(0,1\), line"):
-        corner[(2, 2), (4, 2)](np.zeros((5, 1)))
+    with pytest.raises(BoundsError, match=r"corner, block \(1,0\), thread \(1,0\), line"):
+        corner[(2, 2), (4, 2)](np.zeros((5, 2)))
     with pytest.raises(BoundsError, match=r"corner, block \(0,2\), thread \(0,0\), line"):
         corner[(1, 3), (1, 1)](np.zeros((1, 2)))
 
