@@ -1,7 +1,7 @@
 """The book: what every page must have, and that nothing on it is loose.
 
-Structure only, from the sources. That the pages run and build without a warning is the business of
-``make book``.
+Most tests read the sources. The last ones build the whole book once, warnings as errors, with every
+page run in the simulator.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -282,3 +286,66 @@ def test_bilingual_title_marks_the_chinese_part(monkeypatch: pytest.MonkeyPatch)
     title = section[0]
     assert title.astext() == "First CUDA · CUDA 入门编程"
     assert [part["classes"] for part in title.findall(nodes.inline)] == [["separator"], ["zh"]]
+
+
+def test_fresh_outputs_follow_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+    fresh_outputs = importlib.import_module("fresh_outputs")
+    (tmp_path / "benchmarks").mkdir()
+    html = tmp_path / "_build/html"
+    html.mkdir(parents=True)
+    app = SimpleNamespace(outdir=html, srcdir=tmp_path)
+    env = SimpleNamespace(found_docs={"page"})
+
+    def reread() -> list[str]:
+        (tmp_path / "_build/.jupyter_cache").mkdir(exist_ok=True)
+        return fresh_outputs.forget_stale_outputs(app, env, set(), set(), set())
+
+    assert reread() == ["page"]
+    assert reread() == []
+    assert (tmp_path / "_build/.jupyter_cache").exists()
+    (tmp_path / "benchmarks/reduce.json").write_text("{}")
+    assert reread() == ["page"]
+    assert not (tmp_path / "_build/.jupyter_cache").exists()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The book, built as ``make book`` builds it, from a copy without old outputs."""
+    copy = tmp_path_factory.mktemp("book")
+    for name in ("_config.yml", "_toc.yml"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("book", "chapters", "labs", "benchmarks"):
+        shutil.copytree(ROOT / name, copy / name)
+    (copy / ".pytest_cache").mkdir()  # what tools leave behind is no page of the book
+    (copy / ".pytest_cache/README.md").write_text("# cache")
+    tool = Path(sys.executable).with_name("jupyter-book")
+    command = [tool, "build", ".", "-W", "--keep-going"]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return copy / "_build/html"
+
+
+def test_built_pages_load_nothing_from_the_network(built: Path) -> None:
+    loaded = re.compile(
+        r"<(?:script|img|iframe|source)[^>]*\ssrc=\"(https?:)?//|<link[^>]*\shref=\"(https?:)?//"
+    )
+    pages = list(built.rglob("*.html"))
+    assert len(pages) >= len(list(toc_files()))
+    assert [page.name for page in pages if loaded.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_built_chapter_shows_the_simulators_own_words(built: Path) -> None:
+    html = (built / "chapters/03-cuda/02-first-cuda.html").read_text(encoding="utf-8")
+    assert "thread 232, line 4" in html
+    assert "36 of 64 threads reached the barrier" in html
+    assert "Traceback" not in html
+    assert "st.global" in html  # the real compiler was there
+    notebook = json.loads((built / "_sources/chapters/03-cuda/02-first-cuda.ipynb").read_text())
+    assert notebook["nbformat"] == 4
+
+
+def test_built_labs_were_not_executed(built: Path) -> None:
+    html = (built / "labs/cuda/reduce.html").read_text(encoding="utf-8")
+    assert "cell_input" in html
+    assert 'class="cell_output' not in html

@@ -27,6 +27,7 @@ SM_90 = (9, 0)
 START_SECONDS = 120  # imports numba-cuda: 1 s alone, far more on a busy machine
 COMPILE_SECONDS = 60
 CACHE_ENTRIES = 256
+TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")  # where a toolkit that is no wheel lies
 MAX_COMPILES = 500  # Numba never forgets a type; a fresh process does
 
 # The folder of this package comes last on the path, so that it can shadow nothing.
@@ -196,7 +197,11 @@ class Worker:
     def _start(self) -> None:
         if self._process is not None:
             return
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "CUDA_"))}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("NUMBA_", "CUDA_")) or name in TOOLKIT_VARIABLES
+        }
         environment |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             self._process = subprocess.Popen(

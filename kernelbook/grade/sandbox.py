@@ -67,7 +67,8 @@ _SYSTEM_FILES = (
 )
 _PYTHON_PARTS = ("bin", "lib", "lib64", "include", "share", "etc", "pyvenv.cfg")
 _GPU_FOLDERS = ("/sys", "/usr/local/nvidia", "/usr/local/cuda", "/opt/nvidia")
-_GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_HOME")
+_GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+_TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")  # the compilers need them without a GPU, too
 
 # The first program inside: it sets the limits, gives up root if it has it, and becomes the command.
 # RLIMIT_AS is left alone, because CUDA reserves address space by the terabyte. RLIMIT_NPROC counts
@@ -208,6 +209,7 @@ class Sandbox:
             "NUMBA_NUM_THREADS": "1",
             "KERNELBOOK_DEVICE": device,
         }
+        environment |= {n: os.environ[n] for n in _TOOLKIT_VARIABLES if n in os.environ}
         if path := _python_path():
             environment["PYTHONPATH"] = os.pathsep.join(map(str, path))
         if device == "gpu":
@@ -253,6 +255,7 @@ def _why_not(sandbox: Sandbox) -> str | None:
 
 def _mounts(scratch: Path, readable: Sequence[Path], *, gpu: bool) -> list[str]:
     shown = [*_python_parts(), *(Path(p).resolve() for p in readable)]
+    shown += [Path(f) for f in _toolkit_folders()]
     if gpu:
         shown += [Path(folder) for folder in _GPU_FOLDERS if Path(folder).exists()]
         shown += _driver_folders()
@@ -326,6 +329,11 @@ def _python_path() -> list[Path]:
     """Folders that PYTHONPATH adds to this Python's own, absolute."""
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return [Path(entry).resolve() for entry in entries if entry and Path(entry).is_dir()]
+
+
+def _toolkit_folders() -> list[str]:
+    named = [os.environ.get(name, "") for name in _TOOLKIT_VARIABLES]
+    return [folder for folder in named if folder and Path(folder).is_dir()]
 
 
 def _driver_folders() -> list[Path]:

@@ -98,6 +98,11 @@ def pow_(x: Any, y: Any) -> Any:
     return _result(value, x, y)
 
 
+def cbrt(x: Any) -> Any:
+    """The cube root."""
+    return _result(float(np.cbrt(np.float64(x))), x)
+
+
 def floor(x: Any) -> Any:
     """The largest integer not above ``x``, as an integer."""
     return _to_int(math.floor, x)
@@ -136,6 +141,7 @@ _functions: dict[str, Any] = {
     "pow": pow_,
     "floor": floor,
     "ceil": ceil,
+    "cbrt": cbrt,
     "frexp": frexp,
     "modf": modf,
 }

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dis
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -50,9 +49,12 @@ class Frozen:
         for name in global_names(code):
             if name in names:
                 names[name] = self._value(name, names[name])
-        for cell, new in zip(original.__closure__ or (), frozen.__closure__ or (), strict=True):
+        cells = zip(
+            code.co_freevars, original.__closure__ or (), frozen.__closure__ or (), strict=True
+        )
+        for name, cell, new in cells:
             try:
-                new.cell_contents = self._value("", cell.cell_contents)
+                new.cell_contents = self._value(name, cell.cell_contents)
             except ValueError:  # an empty cell: a name that is not defined yet
                 continue
         return frozen
@@ -64,7 +66,7 @@ class Frozen:
             return device_math
         if isinstance(value, BuiltinFunctionType):
             return replacement.get(value, value)
-        if type(value) is np.ndarray and name and value.dtype != object:
+        if type(value) is np.ndarray and value.dtype != object:
             constant = value.view()
             constant.flags.writeable = False
             return wrap(constant, name, "const")
@@ -75,7 +77,7 @@ class Frozen:
             if getattr(value, "is_kernel", False):
                 return value  # calling it is an error that the dispatcher explains
             return self.function(inner)
-        if isinstance(value, FunctionType) and name:
+        if isinstance(value, FunctionType):
             package = value.__module__ or ""
             if not package.startswith(_KNOWN_PACKAGES):
                 raise KernelError(
@@ -123,6 +125,3 @@ def _typed_constant(constant: Any) -> Any:
     if isinstance(constant, CodeType):
         return typed_constants(constant)
     return constant
-
-
-Function = Callable[..., Any]

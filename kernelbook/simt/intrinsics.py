@@ -60,7 +60,8 @@ def fma(a: Any, b: Any, c: Any) -> Any:
 
 def cbrt(a: Any) -> Any:
     """The cube root."""
-    return np.float32(math.cbrt(a)) if isinstance(a, np.float32) else np.float64(math.cbrt(a))
+    root = np.cbrt(np.float64(a))
+    return np.float32(root) if isinstance(a, np.float32) else root
 
 
 def threadfence() -> None:
@@ -102,11 +103,14 @@ def _bits(x: Any) -> tuple[int, int]:
 
 def _rounded(exact: Fraction, kind: Any) -> Any:
     """``exact`` as the nearest float64 or float32, ties to even, with a single rounding."""
-    double = exact.numerator / exact.denominator if _fits(exact) else math.copysign(math.inf, exact)
+    try:
+        double = exact.numerator / exact.denominator
+    except OverflowError:
+        double = math.inf if exact > 0 else -math.inf
     if kind is np.float64:
         return np.float64(double)
     near = np.float32(double)
-    if Fraction(double) == exact or not math.isfinite(float(near)):
+    if not math.isfinite(float(near)) or Fraction(double) == exact:
         return near
     # The double may have been rounded onto a float32 tie: decide by the exact value.
     other = np.nextafter(near, np.float32(math.inf if exact > Fraction(float(near)) else -math.inf))
@@ -115,7 +119,3 @@ def _rounded(exact: Fraction, kind: Any) -> Any:
     gap_near = abs(exact - Fraction(float(near)))
     gap_other = abs(exact - Fraction(float(other)))
     return other if gap_other < gap_near else near
-
-
-def _fits(exact: Fraction) -> bool:
-    return abs(exact) < Fraction(2) ** 1024

@@ -171,18 +171,18 @@ def _fates(block: Block, warp: int, lanes: list[int], group: WarpGroup) -> Itera
 
 def _fate(block: Block, thread: int, group: WarpGroup) -> str:
     if thread >= block.size:
-        return f"does not exist (the block has {block.size} threads)"
+        return f"not in the block of {block.size} threads"
     if block.left[thread]:
-        return "has returned"
+        return "returned"
     for waiter in block.at_barrier:
         if waiter.thread == thread:
-            return f"waits at the barrier on line {waiter.frame.f_lineno}"
+            return f"at the barrier on line {waiter.frame.f_lineno}"
     for other in block.warp_groups.values():
         for waiter in other.lanes.values():
             if waiter.thread == thread and other is not group:
                 mask = f" with mask {other.mask:#010x}"
-                return f"waits in {other.kind} on line {waiter.frame.f_lineno}{mask}"
-    return "waits for the grid"
+                return f"in {other.kind} on line {waiter.frame.f_lineno}{mask}"
+    return "at the grid sync"
 
 
 def _head(block: Block) -> str:
@@ -219,19 +219,13 @@ def _kernel_code(block: Block) -> CodeType:
 
 def _early_returns(code: CodeType) -> set[int]:
     """Lines that hold a ``return`` before the kernel's last line."""
-    lines: set[int] = set()
     last = max((line for _, _, line in code.co_lines() if line), default=0)
-    previous, line = None, 0
+    lines: set[int] = set()
     for instruction in dis.get_instructions(code):
-        line = (instruction.positions and instruction.positions.lineno) or line
-        if instruction.opname.startswith("RETURN_") and instruction.opname != "RETURN_GENERATOR":
-            column = instruction.positions.col_offset if instruction.positions else None
-            text = line_text(code.co_filename, line)
-            if "return" in text and line < last and column is not None:
-                lines.add(line)
-        previous = instruction
-    del previous
-    return lines
+        line = instruction.positions.lineno if instruction.positions else None
+        if instruction.opname == "RETURN_VALUE" and line and line < last:
+            lines.add(line)
+    return {line for line in lines if "return" in line_text(code.co_filename, line)}
 
 
 def _ranges(numbers: list[int], noun: str) -> str:

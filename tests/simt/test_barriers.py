@@ -169,7 +169,7 @@ def test_grid_sync_orders_blocks():
     def scan(x, out):
         grid = cuda.cg.this_grid()
         i = cuda.grid(1)
-        for step in range(3):
+        for _ in range(3):
             left = x[i - 1] if i > 0 else 0
             grid.sync()
             x[i] += left

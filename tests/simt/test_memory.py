@@ -246,8 +246,8 @@ def test_index_that_is_no_integer_is_refused(at):
     def odd(x):
         x[table_of_index[0]] = 1
 
+    table_of_index[0] = at
     with pytest.raises(KernelError, match="an index must be an integer"):
-        table_of_index[0] = at
         odd[1, 1](np.zeros(3))
 
 
