@@ -107,10 +107,9 @@ get_ipython().showtraceback = lambda *args, **kwargs: None
 return -1
 """
 READS_SOLUTIONS = """
-import glob, os
-found = [p for root in ("/", os.getcwd(), os.path.expanduser("~"))
-         for p in glob.glob(os.path.join(root, "**", "solutions"), recursive=True)]
-return len(found) - 1
+import kernelbook, pathlib
+folder = pathlib.Path(kernelbook.__file__).parents[1] / "solutions"
+return len(list(folder.rglob("*.md"))) - 1
 """
 LOOPS = "while True:\n    pass"
 DIES = "import os\nos._exit(0)"

@@ -460,14 +460,15 @@ def test_kernel_of_simulated_kernel_in_a_file_is_lifted(tmp_path):
     assert _python(code) == "block_sum ('THREADS', 'add', 'block_sum')"
 
 
+@pytest.mark.parametrize("magic", ["%time 1", "%%time"])
 @pytest.mark.parametrize("device", ["simulator", "numba-cuda"])
-def test_kernel_of_notebook_kernel_takes_constants_from_other_cells(device):
+def test_kernel_of_notebook_kernel_takes_constants_from_other_cells(device, magic):
     first = "from kernelbook import simt; simt.install()" if device == "simulator" else "0"
     head, _, tail = BLOCK_SUM.partition("\n\n")
     code = f"""
         from IPython.core.interactiveshell import InteractiveShell
         shell = InteractiveShell.instance()
-        for cell in ({first!r}, {head!r}, "%time 1\\n" + {tail!r}, "w = 3\\ndel w"):
+        for cell in ({first!r}, {head!r}, {magic!r} + "\\n" + {tail!r}, "w = 3\\ndel w"):
             shell.run_cell(cell, store_history=True).raise_error()
         from kernelbook import compilers
         source, name = compilers.kernel_of(shell.user_ns["block_sum"])

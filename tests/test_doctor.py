@@ -49,6 +49,12 @@ def test_judge_ptx_newer_than_driver_quotes_the_error_and_the_fix():
     assert "driver to one for CUDA 12.5" in finding.fix
 
 
+def test_judge_ptx_newer_than_the_table_names_no_release():
+    finding = judge_ptx("Numba", (9, 7), (13, 0))
+    assert "update the driver to the newest" in finding.fix
+    assert '"cuda-toolkit==13.0.*"' in finding.fix
+
+
 def test_judge_ptx_of_newer_cuda_major_changes_the_numba_extra_too():
     fix = judge_ptx("Numba", (9, 0), (12, 4)).fix
     assert 'pip install "numba-cuda[cu12]" "cuda-toolkit==12.4.*"' in fix

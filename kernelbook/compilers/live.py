@@ -53,9 +53,9 @@ def _cells_of(function: types.FunctionType) -> list[str]:
 
 
 def _notebook_cells(function: types.FunctionType) -> list[str]:
-    """The cells that were run, in order; [] when the function does not belong to a notebook."""
+    """The cells that were run, as written; [] when the function belongs to no notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or function.__globals__ is not shell.user_ns:
         return []
-    return [str(cell) for cell in shell.user_ns.get("In", [])[1:]]
+    return [str(cell) for cell in shell.history_manager.input_hist_raw[1:]]

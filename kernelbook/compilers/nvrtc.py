@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,14 @@ def too_much_shared(log: str) -> str:
 
 
 def include_folders() -> list[Path]:
-    """Folders of CUDA's headers in the installed nvidia wheels; none when they are not there."""
+    """Folders of CUDA's headers: those of the nvidia wheels, else of an installed toolkit."""
     spec = importlib.util.find_spec("nvidia")
-    folders: list[Path] = []
-    for root in spec.submodule_search_locations or [] if spec else []:
-        for header in sorted(Path(root).glob("*/include/cuda_fp16.h")):
-            folders += [header.parent, header.parent / "cccl"]
-    return [folder for folder in folders if folder.is_dir()]
+    wheels = spec.submodule_search_locations or [] if spec else []
+    homes = [home for root in wheels for home in sorted(Path(root).glob("*"))]
+    homes += [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    homes.append(Path("/usr/local/cuda"))
+    for home in homes:
+        include = home / "include"
+        if (include / "cuda_fp16.h").exists():
+            return [folder for folder in (include, include / "cccl") if folder.is_dir()]
+    return []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernelbook import device
-from kernelbook.compilers import Worker
+from kernelbook.compilers import Compiled, Worker
 from kernelbook.doctor.asking import Answer, ask, first_line, is_missing, version_of, what
 from kernelbook.doctor.report import GPU_KERNEL, SIMULATOR, Finding
 from kernelbook.doctor.versions import judge_packages, judge_ptx, parse
@@ -41,7 +43,7 @@ def real_compilers() -> list[Finding]:
     driver_cuda = device.probe().driver_cuda
     found: list[Finding] = []
     with Worker() as worker:
-        trials = (
+        trials: tuple[tuple[str, str, str, Callable[[], Compiled]], ...] = (
             ("Numba", "Numba to sm_90", 'python -m pip install "numba-cuda[cu13]>=0.30,<0.31"',
              lambda: worker.compile_kernel(NUMBA_KERNEL, "known", "float32[::1], float32[::1]")),
             ("NVRTC", "CUDA C++ to sm_90", 'python -m pip install "cuda-toolkit[nvrtc]==13.0.*"',

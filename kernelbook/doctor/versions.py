@@ -53,20 +53,21 @@ def judge_ptx(compiler: str, ptx: Version, driver_cuda: Version | None) -> Findi
     found += f"; the driver is for CUDA {dotted(driver_cuda)}"
     if limit is None or ptx <= limit:
         return Finding(name, "ok", found)
-    wanted = next((c for c, p in sorted(PTX_OF_CUDA.items()) if p >= ptx), driver_cuda)
+    release = next((cuda for cuda, reads in sorted(PTX_OF_CUDA.items()) if reads >= ptx), None)
+    other_major = release[0] != driver_cuda[0] if release else ptx[0] != limit[0]
     problem = (
         f'The toolkit is newer than the driver: a kernel can fail with "Unsupported .version '
         f"{dotted(ptx)}; current version is '{dotted(limit)}'\"."
     )
-    older = f'"cuda-toolkit=={driver_cuda[0]}.{driver_cuda[1]}.*"'
-    extra = f'"numba-cuda[cu{driver_cuda[0]}]" ' if wanted[0] != driver_cuda[0] else ""
+    extra = f'"numba-cuda[cu{driver_cuda[0]}]" ' if other_major else ""
+    newer = f"one for CUDA {dotted(release)}" if release else "the newest"
     return Finding(
         name,
-        "fail" if wanted[0] != driver_cuda[0] else "warn",
+        "fail" if other_major else "warn",
         found,
         problem,
-        f"python -m pip install {extra}{older}   "
-        f"(or update the driver to one for CUDA {dotted(wanted)})",
+        f'python -m pip install {extra}"cuda-toolkit=={dotted(driver_cuda[:2])}.*"   '
+        f"(or update the driver to {newer})",
     )
 
 

@@ -21,7 +21,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kernelbook.errors import CompileError
 from kernelbook.grade.record import Category, TestResult
-from kernelbook.grade.submission import Found, Matched, SubmittedCell
+from kernelbook.grade.submission import Found, Matched, SubmittedCell, untouched
 from kernelbook.lift import Lifted, NotAKernel, lift
 from kernelbook.release import KERNELSPEC
 from kernelbook.source import Exercise, HiddenTest, Kind, LabSource, Tag
@@ -165,18 +165,9 @@ def cell_of(source: str, role: str, **about: Any) -> NotebookNode:
 def _unanswered(exercise: Exercise, found: Found) -> Settled | None:
     if found.cell is None:
         return Settled(Category.MISSING, "No cell of your notebook answers this exercise.")
-    if _same_code(found.cell.source, exercise.stub):
+    if untouched(found.cell.source, exercise):
         return Settled(Category.NOT_ATTEMPTED, "")
     return None
-
-
-def _same_code(answer: str, stub: str) -> bool:
-    """True for the stub as released, or for nothing but comments; white space does not count."""
-    try:
-        tree = ast.parse(answer)
-        return not tree.body or ast.dump(tree) == ast.dump(ast.parse(stub))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
 
 
 class _WholeCells:

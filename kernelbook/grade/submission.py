@@ -138,25 +138,44 @@ def match(submission: Submission, lab: LabSource) -> Matched:
     return Matched(cells=tuple(code), answers=answers, notes=tuple(notes))
 
 
+def untouched(source: str, exercise: Exercise) -> bool:
+    """True for the stub as released, or for nothing but comments; white space does not count."""
+    try:
+        tree = ast.parse(source)
+        return not tree.body or ast.dump(tree) == ast.dump(ast.parse(exercise.stub))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
 def _find(exercise: Exercise, cells: list[SubmittedCell], notes: list[str]) -> Found:
+    """The first rule that finds an answer; a stub left behind does not hide one written elsewhere.
+
+    Where no rule finds more than the stub, or a cell that does not define the name, that cell is
+    what was found.
+    """
     rules: dict[str, Callable[[SubmittedCell], bool]] = {
         "id": lambda c: c.id == exercise.id,
         "tag": lambda c: c.exercise == exercise.id,
         "marker": lambda c: _marker(c.source) == exercise.id,
         "name": lambda c: c.cell_type == "code" and _defines(c.source, exercise.id),
     }
-    for rule, holds in rules.items():
-        found = [c for c in cells if holds(c)]
-        if not found:
+    found = {rule: [c for c in cells if holds(c)] for rule, holds in rules.items()}
+    answers = {rule: [c for c in there if _answers(c, exercise)] for rule, there in found.items()}
+    for rule, there in [*answers.items(), *found.items()]:
+        if not there:
             continue
-        if len(found) > 1:
-            places = ", ".join(str(c.position) for c in found)
+        if len(there) > 1:
+            places = ", ".join(str(c.position) for c in there)
             notes.append(f"{exercise.id}: found in cells {places}; the last one counts")
-        if found[-1].cell_type != "code":
-            notes.append(f"{exercise.id}: cell {found[-1].position} is no code cell; read as code")
-        return Found(rule, found[-1])
+        if there[-1].cell_type != "code":
+            notes.append(f"{exercise.id}: cell {there[-1].position} is no code cell; read as code")
+        return Found(rule, there[-1])
     notes.append(f"{exercise.id}: no cell answers it")
     return Found("none", None)
+
+
+def _answers(cell: SubmittedCell, exercise: Exercise) -> bool:
+    return _defines(cell.source, exercise.id) and not untouched(cell.source, exercise)
 
 
 def _our_cells(lab: LabSource) -> set[str]:

@@ -417,6 +417,8 @@ def _require_alike(found: Any, wanted: np.ndarray[Any, Any]) -> None:
 
 
 def _contiguous(array: np.ndarray[Any, Any]) -> bool:
+    if array.size == 0:
+        return True
     core = array[tuple(0 if s == 0 else slice(None) for s in array.strides)]
     return bool(core.flags.c_contiguous or core.flags.f_contiguous)
 

@@ -108,6 +108,24 @@ def test_match_duplicated_cell_last_counts_with_a_note(matching: Any, solved: No
     assert "half: found in cells" in matched.notes[0]
 
 
+def test_match_split_cell_is_found_in_its_second_half(matching: Any, solved: Notebook) -> None:
+    first = cell_of(solved, "half")
+    place = solved["cells"].index(first) + 1
+    solved["cells"].insert(place, {"cell_type": "code", "metadata": {}, "source": first["source"]})
+    first["source"] = "# see below"
+    matched = matching(solved)
+    assert (rules(matched)["half"], answer(matched, "half")) == ("name", RIGHT["half"])
+
+
+def test_match_stub_left_behind_does_not_hide_the_answer(
+    matching: Any, solved: Notebook, lab: LabSource
+) -> None:
+    cell_of(solved, "half")["source"] = lab.exercises["half"].stub
+    solved["cells"].append({"cell_type": "code", "metadata": {}, "source": RIGHT["half"]})
+    matched = matching(solved)
+    assert (rules(matched)["half"], answer(matched, "half")) == ("name", RIGHT["half"])
+
+
 def test_match_deleted_cell_is_none_with_a_note(matching: Any, solved: Notebook) -> None:
     solved["cells"].remove(cell_of(solved, "half"))
     matched = matching(solved)
