@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 from kernelbook.errors import CompileError
@@ -58,4 +59,15 @@ def _notebook_cells(function: types.FunctionType) -> list[str]:
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or function.__globals__ is not shell.user_ns:
         return []
-    return [str(cell) for cell in shell.history_manager.input_hist_raw[1:]]
+    history = [str(cell) for cell in shell.history_manager.input_hist_raw[1:]]
+    return history if any(history) else _cells_without_history(function)
+
+
+def _cells_without_history(function: types.FunctionType) -> list[str]:
+    """The cells that a runner such as nbval sent with no history kept, in the order first run.
+
+    The kernel keeps the text of every cell for its tracebacks, all of them under one folder.
+    """
+    folder = Path(function.__code__.co_filename).parent
+    names = [name for name in linecache.cache if Path(name).parent == folder]
+    return ["".join(linecache.getlines(name)) for name in names]

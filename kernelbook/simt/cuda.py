@@ -16,21 +16,15 @@ from typing import Any
 
 from numba.core import types
 
-from kernelbook.simt import cg, device, host, intrinsics, libdevice, registers
+from kernelbook.simt import cg, device, intrinsics, libdevice, registers
+from kernelbook.simt.args import In, InOut, Out
 from kernelbook.simt.atomics import atomic
 from kernelbook.simt.errors import NotSimulated
 from kernelbook.simt.host import (
     DeviceNDArray,
-    In,
-    InOut,
-    Out,
-    Reduce,
     as_cuda_array,
     device_array,
     device_array_like,
-    event,
-    event_elapsed_time,
-    external_stream,
     is_cuda_array,
     managed_array,
     mapped,
@@ -39,7 +33,6 @@ from kernelbook.simt.host import (
     pinned,
     pinned_array,
     pinned_array_like,
-    stream,
     to_device,
 )
 from kernelbook.simt.intrinsics import (
@@ -55,6 +48,7 @@ from kernelbook.simt.intrinsics import (
     threadfence_system,
 )
 from kernelbook.simt.launch import jit
+from kernelbook.simt.reduction import Reduce
 from kernelbook.simt.registers import blockDim, blockIdx, grid, gridDim, gridsize, threadIdx
 from kernelbook.simt.scheduler import (
     nanosleep,
@@ -64,6 +58,7 @@ from kernelbook.simt.scheduler import (
     syncthreads_or,
 )
 from kernelbook.simt.spaces import const, local, shared
+from kernelbook.simt.streams import Stream, event, event_elapsed_time, external_stream, stream
 from kernelbook.simt.vectors import VECTOR_TYPES
 from kernelbook.simt.warp import (
     activemask,
@@ -143,9 +138,9 @@ def synchronize() -> None:
     """Nothing is outstanding: a launch returns when it has ended."""
 
 
-def default_stream() -> host.Stream:
+def default_stream() -> Stream:
     """A stream."""
-    return host.Stream()
+    return Stream()
 
 
 legacy_default_stream = per_thread_default_stream = default_stream

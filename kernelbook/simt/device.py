@@ -44,6 +44,12 @@ _ATTRIBUTES: dict[str, Any] = {
 }
 
 
+def resident_blocks(threads: int) -> int:
+    """How many blocks of ``threads`` threads the device holds at once, by threads alone."""
+    each = min(THREADS_PER_MULTIPROCESSOR // threads, BLOCKS_PER_MULTIPROCESSOR)
+    return each * MULTIPROCESSORS
+
+
 class Device:
     """The one device there is. Attributes of a real device that it has no honest value for raise
     :class:`NotSimulated`."""

@@ -5,8 +5,8 @@ makes such a copy: float constants become float64 scalars (so ``x * 2.0`` with a
 float64, as compiled), :mod:`math` becomes :mod:`kernelbook.simt.device_math`, device functions
 become plain functions, which makes their calls cheap.
 
-Limit: integer constants stay Python ints, so a float32 times an int stays float32, where Numba
-makes a float64.
+Limit: integer constants stay Python ints, so a float32 times an int, or times a quotient of ints,
+stays float32, where Numba makes a float64.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ class Frozen:
         code = typed_constants(original.__code__)
         names = dict(original.__globals__)
         frozen = FunctionType(
-            code, names, original.__name__, original.__defaults__, _cells(len(code.co_freevars))
+            code,
+            names,
+            original.__name__,
+            _typed_constant(original.__defaults__),
+            _cells(len(code.co_freevars)),
         )
         frozen.__kwdefaults__ = original.__kwdefaults__
         self.functions[original] = frozen
@@ -49,6 +53,8 @@ class Frozen:
         for name in global_names(code):
             if name in names:
                 names[name] = self._value(name, names[name])
+            elif name == "float":
+                names[name] = np.float64
         cells = zip(
             code.co_freevars, original.__closure__ or (), frozen.__closure__ or (), strict=True
         )

@@ -1,26 +1,23 @@
-"""The host side: device arrays, transfers, streams and events.
+"""The host side: device arrays and transfers.
 
 A device array's memory is separate host memory, so that forgetting a copy shows here as it does on
-a GPU. Every call ends before it returns: streams only have the order that the calls have. New
-device memory holds NaN or 0xA5 bytes, never zeros by luck.
+a GPU. New device memory holds NaN or 0xA5 bytes, never zeros by luck.
 """
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from kernelbook.simt.dtypes import as_dtype
-from kernelbook.simt.errors import SimulatorWarning
+from kernelbook.simt.errors import KernelError
 from kernelbook.simt.memory import fresh
 from kernelbook.simt.registers import now
 
-_NOT_CONTIGUOUS = (
+NOT_CONTIGUOUS = (
     "Array contains non-contiguous buffer and cannot be transferred as a single memory region. "
     "Please ensure contiguous buffer with numpy .ascontiguousarray()"
 )
@@ -156,125 +153,6 @@ class ManagedNDArray(np.ndarray[Any, Any]):
     """Memory that host and kernels share."""
 
 
-class ArgHint:
-    """How an array argument travels. ``stage()`` gives its device memory and what to do after."""
-
-    copies_in, copies_out = True, True
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def stage(self) -> tuple[np.ndarray[Any, Any], Callable[[], None] | None]:
-        """Device memory for the launch, and the copy back to run after it (None: no copy)."""
-        value = self.value
-        if isinstance(value, DeviceNDArray):
-            return value.memory, None
-        array = np.asanyarray(value)
-        if not _contiguous(array):
-            raise ValueError(_NOT_CONTIGUOUS)
-        order: Any = _order(array)
-        if self.copies_in:
-            memory = np.array(array, order=order, subok=False)
-        else:
-            memory = fresh(array.shape, array.dtype, order)
-        if not array.flags.writeable:
-            memory.flags.writeable = False
-            return memory, None
-        if not self.copies_out:
-            return memory, None
-        return memory, functools.partial(np.copyto, array, memory)
-
-
-class In(ArgHint):
-    """Copied to the device, not back."""
-
-    copies_out = False
-
-
-class Out(ArgHint):
-    """Copied back, not to the device: the kernel starts with undefined memory."""
-
-    copies_in = False
-
-
-class InOut(ArgHint):
-    """Copied both ways, as a bare array is."""
-
-
-class Stream:
-    """A queue of work that is always empty: each call ends before it returns."""
-
-    handle = 0
-
-    def synchronize(self) -> None:
-        """Nothing is outstanding."""
-
-    @contextmanager
-    def auto_synchronize(self) -> Iterator[Stream]:
-        """Synchronize at the end of the ``with`` block."""
-        yield self
-
-    def add_callback(self, callback: Callable[[Any, int, Any], None], arg: Any = None) -> None:
-        """Call ``callback(stream, 0, arg)``: all earlier work is done."""
-        callback(self, 0, arg)
-
-    def __int__(self) -> int:
-        return 0
-
-    def __repr__(self) -> str:
-        return "<simulated CUDA stream>"
-
-
-class Event:
-    """A mark in a stream. It carries no time: see :meth:`elapsed_time`."""
-
-    def __init__(self, timing: bool = True) -> None:
-        self.timing = timing
-
-    def record(self, stream: Any = 0) -> None:
-        """Nothing to wait for."""
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-    def wait(self, stream: Any = 0) -> None:
-        """Nothing to wait for."""
-
-    def query(self) -> bool:
-        """Always True: the work before the event is done."""
-        return True
-
-    def elapsed_time(self, event: Event) -> float:
-        """NaN, with a warning: a simulator's clock says nothing about a GPU's."""
-        warnings.warn(
-            "the simulator can't tell GPU time: elapsed_time is nan",
-            SimulatorWarning,
-            stacklevel=2,
-        )
-        return float("nan")
-
-
-class Reduce:
-    """``cuda.reduce``: a binary function as a reduction over a one-dimensional array."""
-
-    def __init__(self, functor: Callable[[Any, Any], Any]) -> None:
-        self._functor = functor
-
-    def __call__(
-        self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0
-    ) -> Any:
-        """``init`` combined with all elements; into ``res[0]`` when ``res`` is given."""
-        data = np.asarray(arr)
-        if data.ndim != 1:
-            raise TypeError("only support 1D array")
-        values = data if size is None else data[:size]
-        result = functools.reduce(self._functor, values, data.dtype.type(init))
-        if res is None:
-            return result
-        res[0] = result
-        return None
-
-
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
     """Copy a host array to the device; into ``to`` when given.
 
@@ -284,12 +162,12 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
     if isinstance(obj, DeviceNDArray):
         return obj
     array = np.asarray(obj)
-    if not _contiguous(array):
-        raise ValueError(_NOT_CONTIGUOUS)
+    if not contiguous(array):
+        raise ValueError(NOT_CONTIGUOUS)
     if to is not None:
         to.copy_to_device(array)
         return to
-    order: Any = _order(array)
+    order = order_of(array)
     return DeviceNDArray(
         array.copy(order=order) if copy else fresh(array.shape, array.dtype, order)
     )
@@ -305,7 +183,7 @@ def device_array(
 
 def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
     """Uninitialised device memory with shape, type and order of ``ary``."""
-    return device_array(ary.shape, ary.dtype, order=_order(ary))
+    return device_array(ary.shape, ary.dtype, order=order_of(ary))
 
 
 def pinned_array(
@@ -317,7 +195,7 @@ def pinned_array(
 
 def pinned_array_like(ary: Any) -> np.ndarray[Any, Any]:
     """:func:`pinned_array` with shape, type and order of ``ary``."""
-    return pinned_array(ary.shape, ary.dtype, order=_order(ary))
+    return pinned_array(ary.shape, ary.dtype, order=order_of(ary))
 
 
 def mapped_array(
@@ -337,7 +215,7 @@ def mapped_array_like(
     ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False
 ) -> MappedNDArray:
     """:func:`mapped_array` with shape, type and order of ``ary``."""
-    return mapped_array(ary.shape, ary.dtype, order=_order(ary))
+    return mapped_array(ary.shape, ary.dtype, order=order_of(ary))
 
 
 def managed_array(
@@ -379,30 +257,8 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     raise TypeError("*obj* doesn't implement the cuda array interface.")
 
 
-def stream() -> Stream:
-    """A stream."""
-    return Stream()
-
-
-def external_stream(ptr: int) -> Stream:
-    """A stream; the pointer is ignored."""
-    return Stream()
-
-
-def event(timing: bool = True) -> Event:
-    """An event."""
-    return Event(timing)
-
-
-def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
-    """NaN with a warning, as :meth:`Event.elapsed_time`."""
-    return evtstart.elapsed_time(evtend)
-
-
 def _require_host(name: str) -> None:
-    if now.block is not None:
-        from kernelbook.simt.errors import KernelError
-
+    if now.in_kernel():
         raise KernelError(
             f"cuda.{name} is for the host: a kernel can't allocate device memory. Use "
             "cuda.shared.array or cuda.local.array"
@@ -416,13 +272,15 @@ def _require_alike(found: Any, wanted: np.ndarray[Any, Any]) -> None:
         raise ValueError(f"incompatible shape: {found.shape} vs. {wanted.shape}")
 
 
-def _contiguous(array: np.ndarray[Any, Any]) -> bool:
+def contiguous(array: np.ndarray[Any, Any]) -> bool:
+    """Whether ``array`` is one block of memory, broadcast axes aside."""
     if array.size == 0:
         return True
     core = array[tuple(0 if s == 0 else slice(None) for s in array.strides)]
     return bool(core.flags.c_contiguous or core.flags.f_contiguous)
 
 
-def _order(ary: Any) -> str:
+def order_of(ary: Any) -> Any:
+    """ "F" for an array in Fortran order, else "C"."""
     flags = ary.memory.flags if isinstance(ary, DeviceNDArray) else ary.flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"

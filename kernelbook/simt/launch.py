@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kernelbook.simt import device, host, seam, signatures
+from kernelbook.simt.args import ArgHint, InOut
 from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
 from kernelbook.simt.freeze import Frozen
 from kernelbook.simt.memory import wrap
@@ -130,7 +131,7 @@ class Dispatcher:
 
     def __call__(self, *args: Any) -> Any:
         name = self.__name__
-        if now.block is None:
+        if now.block is None or not now.in_kernel():
             if self.is_device:
                 raise LaunchError(f"{name} is a device function: only device code can call it")
             raise LaunchError(
@@ -180,13 +181,14 @@ class Configured:
         """
         dispatcher = self.dispatcher
         name = dispatcher.__name__
-        if now.block is not None:
+        if now.in_kernel():
             raise KernelError(
                 f"{name} is launched from inside a kernel, which Numba can't do: launch it from "
                 "the host, or make it a device function"
             )
         with _launching:
             try:
+                now.owner = threading.get_ident()
                 gridDim.set(*self.griddim)
                 blockDim.set(*self.blockdim)
                 with seam.attend(name, self.griddim, self.blockdim), np.errstate(all="ignore"):
@@ -232,9 +234,7 @@ class Overload:
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
         """Blocks that the model device holds at once, by threads alone."""
-        threads = int(np.prod(blockdim))
-        each = min(device.THREADS_PER_MULTIPROCESSOR // threads, device.BLOCKS_PER_MULTIPROCESSOR)
-        return each * device.MULTIPROCESSORS
+        return device.resident_blocks(int(np.prod(blockdim)))
 
 
 class Overloads(dict[Any, Overload]):
@@ -306,7 +306,7 @@ def _parameter_names(function: FunctionType, name: str, args: tuple[Any, ...]) -
 
 def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]]) -> Any:
     """``value`` as the kernel sees it; work to do after the launch is added to ``after``."""
-    if isinstance(value, host.ArgHint):
+    if isinstance(value, ArgHint):
         data, copy_back = value.stage()
         if copy_back is not None:
             after.append(copy_back)
@@ -316,7 +316,7 @@ def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]
     if isinstance(value, (host.MappedNDArray, host.ManagedNDArray)):
         return wrap(value.view(np.ndarray), name, "global")
     if isinstance(value, np.ndarray):
-        return _argument(kernel, name, host.InOut(value), after)
+        return _argument(kernel, name, InOut(value), after)
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, float) and not isinstance(value, np.generic):

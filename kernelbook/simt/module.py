@@ -41,7 +41,7 @@ def install() -> ModuleType:
     Calling it again does nothing. Returns the module. Raises KernelbookError when the real
     ``numba.cuda`` has been imported already: then some modules hold the real one.
     """
-    from kernelbook.simt import cg, cuda, host, libdevice
+    from kernelbook.simt import args, cg, cuda, libdevice
 
     present = sys.modules.get(_NAME)
     if present is cuda:
@@ -59,7 +59,7 @@ def install() -> ModuleType:
         "cg": cg,
         "libdevice": libdevice,
         "types": types,
-        "args": host,
+        "args": args,
     }.items():
         sys.modules[f"{_NAME}.{name}"] = module
     sys.meta_path.insert(0, _Guard)

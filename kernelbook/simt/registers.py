@@ -7,6 +7,7 @@ a thread go on; outside a kernel they are empty and say so when read.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +54,21 @@ class Dim3:
 
 
 class Now:
-    """Which block and which of its threads (linear index) runs now; ``None``, -1 on the host."""
+    """Which block and which of its threads (linear index) runs now; ``None``, -1 on the host.
 
-    __slots__ = ("block", "thread")
+    owner: the operating-system thread that runs the launch; all others are host code meanwhile.
+    """
+
+    __slots__ = ("block", "owner", "thread")
 
     def __init__(self) -> None:
         self.block: Block | None = None
         self.thread: int = -1
+        self.owner: int = 0
+
+    def in_kernel(self) -> bool:
+        """Whether the caller is device code."""
+        return self.block is not None and self.owner == threading.get_ident()
 
 
 now = Now()

@@ -118,6 +118,7 @@ class Grid:
                 block = Block(self, index)
                 if not block.run():
                     waiting.append(block)
+                    stuck.require_resident(block, len(waiting))
             while waiting:
                 if len(waiting) < total:
                     raise stuck.grid_error(waiting[0], total - len(waiting))

@@ -14,6 +14,7 @@ from numba import types
 from numba.core import sigutils
 
 from kernelbook.simt import host
+from kernelbook.simt.args import ArgHint
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import LaunchError
 
@@ -66,7 +67,7 @@ def _mismatch(wanted: tuple[Any, ...], names: list[str], args: tuple[Any, ...]) 
     if len(wanted) != len(args):
         return f"it takes {len(wanted)} arguments, got {len(args)}"
     for kind, name, value in zip(wanted, names, args, strict=False):
-        if isinstance(value, host.ArgHint):
+        if isinstance(value, ArgHint):
             value = value.value
         is_array = isinstance(value, (np.ndarray, host.DeviceNDArray))
         if isinstance(kind, types.Array) != is_array:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterable
+from math import prod
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
 from kernelbook.errors import SimulatorError
+from kernelbook.simt import device
 from kernelbook.simt.errors import (
     BarrierError,
     DeadlockError,
     KernelError,
+    LaunchError,
     WarpError,
     Where,
     dims_text,
@@ -98,6 +101,19 @@ def require_one_site(block: Block) -> None:
             f"{_by_line(block, block.at_barrier)}. "
             "Every thread of a block must reach the same barrier: move it out of the branch."
             + _quote(block.at_barrier)
+        )
+
+
+def require_resident(block: Block, waiting: int) -> None:
+    """Raise LaunchError when more blocks wait for the grid than the device can hold at once."""
+    limit = device.resident_blocks(block.size)
+    if waiting > limit:
+        total = prod(block.grid.grid_dim)
+        raise LaunchError(
+            f"{block.grid.kernel.name}: a grid of {total:,} blocks of {block.size} threads can't "
+            f"sync: all blocks must be on the device at once, which holds {limit:,} of them. "
+            "Launch fewer blocks and let each thread do more (a grid-stride loop)."
+            + _quote(block.at_grid_sync)
         )
 
 

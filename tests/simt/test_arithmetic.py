@@ -151,6 +151,21 @@ def test_math_imported_by_name_is_replaced_too():
     assert store(lambda x: exp(x[0]), first(np.float32, 1e6)) == np.inf
 
 
+def test_float_of_a_float32_is_float64():
+    x = first(np.float32, 0.1)
+    assert store(lambda x: float(x[0]) * x[0], x) == float(np.float32(0.1)) ** 2
+
+
+def test_float_default_is_float64():
+    @cuda.jit
+    def scale(out, x, factor=2.7):
+        out[0] = x[0] * factor
+
+    out = np.zeros(1)
+    scale[1, 1](out, first(np.float32, 0.1))
+    assert out[0] == float(np.float32(0.1)) * 2.7
+
+
 def test_float_global_is_float64():
     assert store(lambda x: x[0] * SCALE, first(np.float32, 0.1)) == float(np.float32(0.1)) * 2.7
 

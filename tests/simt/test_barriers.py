@@ -5,7 +5,7 @@ import pytest
 from numba import cuda
 
 from kernelbook.errors import LearnerError
-from kernelbook.simt import BarrierError, DeadlockError, KernelError
+from kernelbook.simt import BarrierError, DeadlockError, KernelError, LaunchError, device
 
 
 def test_syncthreads_orders_shared_memory():
@@ -236,6 +236,33 @@ def test_nanosleep_lets_the_others_run():
     out = np.zeros(1)
     spin[1, 4](np.zeros(1), out)
     assert out[0] == 5
+
+
+def test_nanosleep_after_a_barrier_lets_the_others_run():
+    @cuda.jit
+    def spin(flag):
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0:
+            while flag[0] == 0:
+                cuda.nanosleep(100)
+        elif cuda.threadIdx.x == 3:
+            cuda.nanosleep(100)
+            flag[0] = 5
+
+    flag = np.zeros(1)
+    spin[1, 4](flag)
+    assert flag[0] == 5
+
+
+def test_grid_sync_of_more_blocks_than_fit_is_refused(monkeypatch):
+    @cuda.jit
+    def sync(x):
+        cuda.cg.this_grid().sync()
+
+    monkeypatch.setattr(device, "MULTIPROCESSORS", 1)
+    sync[4, 512](np.zeros(1))
+    with pytest.raises(LaunchError, match=r"5 blocks of 512 threads .* which holds 4 of them"):
+        sync[5, 512](np.zeros(1))
 
 
 def test_threadfences_are_accepted():

@@ -1,5 +1,8 @@
 """Launch configurations: dimensions, limits, forall, streams."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numba import cuda
@@ -89,6 +92,31 @@ def test_two_configurations_of_one_kernel_do_not_mix():
     assert counter[0] == 2
     large(counter)
     assert counter[0] == 7
+
+
+def test_launches_from_two_operating_system_threads_do_not_mix():
+    @cuda.jit
+    def slow(out):
+        t = cuda.threadIdx.x
+        for _ in range(200):
+            cuda.syncthreads()
+        out[t] = t + cuda.blockDim.x
+
+    def work(size):
+        out = cuda.to_device(np.zeros(size))
+        for _ in range(3):
+            slow[1, size](out)
+        return out.copy_to_host()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            results = list(pool.map(work, [8, 16, 8, 16]))
+    finally:
+        sys.setswitchinterval(before)
+    for result in results:
+        assert (result == np.arange(result.size) + result.size).all()
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 255, 257])

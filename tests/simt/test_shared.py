@@ -174,6 +174,16 @@ def test_shape_that_differs_between_threads_is_refused():
         ragged[1, 2](np.zeros(1))
 
 
+def test_shape_that_differs_between_threads_of_a_shared_array_is_refused():
+    @cuda.jit
+    def ragged(x):
+        n = cuda.threadIdx.x + 1
+        cuda.shared.array(n, numba.float32)[0] = x[0]
+
+    with pytest.raises(KernelError, match="it was 1 before and is 2 now"):
+        ragged[1, 2](np.zeros(1))
+
+
 def test_shape_that_differs_between_launches_is_refused():
     @cuda.jit
     def sized(x):
