@@ -22,7 +22,7 @@ from kernelbook.compilers.ptxas import shared_bytes
 from kernelbook.errors import CompileError, KernelbookError
 from kernelbook.lift import NotAKernel, lift
 
-pytest.importorskip("numba.cuda.compiler")
+pytest.importorskip("numba_cuda")
 
 IMPORTS = "from numba import cuda, float32, int32\nimport numpy as np\nimport math\n"
 TWO_ARRAYS = "float32[::1], float32[::1]"

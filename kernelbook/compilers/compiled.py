@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelbook.errors import CompileError
 
@@ -16,7 +16,7 @@ class Compiled:
     ``seconds``: what the compilation took.
     """
 
-    ptx: str
+    ptx: str = field(repr=False)
     entry: str  # the kernel's name in the PTX
     registers: int | None
     shared_bytes: int | None

@@ -269,6 +269,8 @@ def _mounts(scratch: Path, readable: Sequence[Path], *, gpu: bool) -> list[str]:
             argv += ["--symlink", str(folder.readlink()), str(folder)]
         elif folder.is_dir():
             argv += ["--ro-bind", str(folder), str(folder)]
+    # bubblewrap makes missing parents 0700, and another uid could not pass through them.
+    argv += ["--perms", "0755", "--dir", "/etc"]
     for file in _SYSTEM_FILES:
         if Path(file).exists():
             argv += ["--ro-bind", file, file]
@@ -279,7 +281,6 @@ def _mounts(scratch: Path, readable: Sequence[Path], *, gpu: bool) -> list[str]:
     if gpu:
         for node in _gpu_nodes():
             argv += ["--dev-bind", str(node), str(node)]
-    # bubblewrap makes some missing parents 0700, and another uid could not pass through them.
     made = {parent for path in (*shown, package, scratch) for parent in path.parents}
     made -= {Path("/"), Path("/tmp"), Path("/dev")}
     for parent in sorted(made):

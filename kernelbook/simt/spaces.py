@@ -178,14 +178,21 @@ def _run_time_name(code: CodeType, offset: int) -> str:
     """What makes the shape at this call site run-time: a parameter or a register, or ""."""
     parameters = code.co_varnames[: code.co_argcount]
     for instruction in _call_arguments(code, offset):
-        name = instruction.argval
-        if instruction.opname.startswith("LOAD_FAST") and name in parameters:
-            return f"the argument {name}"
-        if instruction.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL")) and (
-            name in _RUN_TIME_NAMES
-        ):
-            return str(name)
+        for name in _names(instruction):
+            if instruction.opname.startswith("LOAD_FAST") and name in parameters:
+                return f"the argument {name}"
+            if (
+                instruction.opname.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL"))
+                and name in _RUN_TIME_NAMES
+            ):
+                return name
     return ""
+
+
+def _names(instruction: dis.Instruction) -> tuple[str, ...]:
+    """The names an instruction loads or stores: two for the paired ones of Python 3.13."""
+    value = instruction.argval
+    return value if isinstance(value, tuple) else (str(value),)
 
 
 def _call_arguments(code: CodeType, offset: int) -> list[dis.Instruction]:
@@ -206,6 +213,6 @@ def _assigned_name(code: CodeType, offset: int) -> str:
     """The local variable that the call at ``offset`` is assigned to, or ""."""
     for instruction in dis.get_instructions(code):
         if instruction.offset > offset and instruction.opname != "CACHE":
-            stored = instruction.opname.startswith("STORE_")
-            return str(instruction.argval) if stored and instruction.argval else ""
+            stored = instruction.opname.startswith(("STORE_FAST", "STORE_DEREF", "STORE_NAME"))
+            return _names(instruction)[0] if stored else ""
     return ""

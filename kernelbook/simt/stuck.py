@@ -239,7 +239,7 @@ def _early_returns(code: CodeType) -> set[int]:
     lines: set[int] = set()
     for instruction in dis.get_instructions(code):
         line = instruction.positions.lineno if instruction.positions else None
-        if instruction.opname == "RETURN_VALUE" and line and line < last:
+        if instruction.opname in ("RETURN_VALUE", "RETURN_CONST") and line and line < last:
             lines.add(line)
     return {line for line in lines if "return" in line_text(code.co_filename, line)}
 

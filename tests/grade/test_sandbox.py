@@ -240,3 +240,8 @@ import os, kernelbook, only_on_the_path
 result = [only_on_the_path.found, os.path.exists({str(REPOSITORY / "solutions")!r})]
 """
     assert inside(sandbox, program, scratch) == [True, False]
+
+
+def test_sandbox_etc_can_be_passed_through(sandbox: Sandbox, tmp_path: Path) -> None:
+    """/usr/local/cuda is a link through /etc/alternatives on Debian's and NVIDIA's systems."""
+    assert inside(sandbox, "import os\nresult = len(os.listdir('/etc')) > 0", tmp_path) is True
