@@ -208,8 +208,18 @@ def _begin_test(seed: int, device: str) -> None:
     """Called by the grader before each hidden test: fresh inputs, no answers yet."""
     if device != _chosen:
         raise KernelbookError(f"graded on {device!r}, but this kernel runs on {_chosen!r}")
+    if on_gpu():
+        _require_living_context()
     _state.generator = np.random.default_rng(seed)
     _state.answers = []
+
+
+def _require_living_context() -> None:
+    """Raise what CUDA raises when an earlier kernel has broken this process's context for good."""
+    from numba import cuda
+
+    cuda.device_array(1, np.uint8)
+    cuda.synchronize()
 
 
 def _take_answers() -> _Answers:

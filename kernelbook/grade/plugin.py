@@ -67,7 +67,7 @@ class RunLimits:
     cell_seconds: float = 60.0  # a cell that is no test
     test_seconds: float = 30.0  # a test for which the caller gives no budget
     total_seconds: float = 900.0
-    restarts: int = 10
+    restarts: int = 100  # a GPU needs one after every illegal access; total_seconds bounds them
 
 
 def run(
@@ -371,6 +371,10 @@ class GradedCell(IPyNbCell):
                 return self._outcome(Category.INFRASTRUCTURE, note="no reference answers")
         begin = f"{_LAB}._begin_test({plugin.seed(self.key)}, {plugin.device!r})"
         reply = file.execute(begin, plugin.limits.cell_seconds, silent=True)
+        if reply.status == "error" and plugin.device == "gpu":
+            # A CUDA context that an earlier test has broken stays broken: only a new process heals.
+            plugin.stop()
+            reply = file.execute(begin, plugin.limits.cell_seconds, silent=True)
         # A kernel that was lost while the cells were replayed may have settled this test.
         settled = file.closed or file.blocked.get(self.exercise)
         if settled is not None:

@@ -84,7 +84,7 @@ class Grader:
         return run(
             self.notebook([context(LAB), *cells]),
             sandbox=options.pop("sandbox", self.sandbox),
-            device="sim",
+            device=options.pop("device", "sim"),
             references=references,
             **options,
         )
@@ -395,6 +395,31 @@ def test_run_seed_decides_the_inputs(grader: Grader) -> None:
         for seed in seeds
     )
     assert a == b != c
+
+
+BROKEN_CONTEXT = """
+lab.living = True
+def begin(seed, device, _begin=lab._begin_test):
+    if not lab.living:
+        raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
+    _begin(seed, device)
+lab._begin_test = begin
+"""
+
+
+def test_run_broken_cuda_context_is_not_inherited_by_the_next_test(grader: Grader) -> None:
+    """An illegal access leaves a CUDA context unusable for the rest of the process."""
+    tests = [
+        hidden("lab.answer(double(np.arange(3.0)))", "breaks"),
+        hidden("lab.answer(double(np.arange(5.0)))", "comes after"),
+    ]
+    learner = answer(
+        "def double(x):\n    if len(x) == 3:\n        lab.living = False\n"
+        "        raise RuntimeError('CUDA_ERROR_ILLEGAL_ADDRESS')\n    return 2 * x"
+    )
+    outcome = grader.grade([context(BROKEN_CONTEXT), learner], *tests, device="gpu")
+    assert [o.category for o in outcome.tests] == [Category.ERROR, Category.PASS]
+    assert outcome.kernel_starts == 2
 
 
 def test_run_restarts_are_bounded(grader: Grader) -> None:
