@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -234,6 +235,7 @@ def test_compile_kernel_error_in_another_cell_names_the_cell(worker):
         ("float33[:], float32[:]", "cannot be read"),
         ("float32[:], __import__('os').getpid()", "cannot be read"),
         ("lambda: 1, 2", "cannot be read"),
+        ("[float32[:] for _ in (1,)][0], float32[:]", "more than types"),
         ("int32(float32[:], float32[:])", "returns int32"),
         ("float32[:,::1], float32[::1]", "stores a 1-dimensional array"),
     ],
@@ -395,6 +397,29 @@ def test_worker_ignores_numba_settings_and_files_of_the_learner(tmp_path, monkey
     assert sorted(p.name for p in tmp_path.iterdir()) == [".numba_config.yaml", "numba.py"]
 
 
+def test_worker_is_not_reached_by_an_interrupt_of_the_notebook():
+    with Worker() as one:
+        assert os.getpgid(one._process.pid) != os.getpgrp()
+
+
+def test_worker_noise_of_a_compiler_is_not_taken_for_an_answer():
+    code = """
+        import os
+        from kernelbook.compilers import worker
+        def noisy(request):
+            print("noise")
+            os.write(1, b"more noise\\n")
+            return {"compiled": request["id"]}
+        worker._answer = noisy
+        worker.main()
+    """
+    lines = _python(code, given='{"id": 7}\n').splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"id": 0, "ready": True},
+        {"id": 7, "compiled": 7},
+    ]
+
+
 def test_worker_after_fork_gives_the_child_its_own_process():
     code = f"""
         import os
@@ -518,9 +543,13 @@ def test_split_types_splits_outside_brackets_only():
     ]
 
 
-def _python(code: str, status: int = 0) -> str:
+def _python(code: str, status: int = 0, given: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", textwrap.dedent(code)],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == status, done.stderr
     return done.stdout.strip()

@@ -201,6 +201,7 @@ def test_lift_definition_that_is_no_kernel_is_refused(cell, words):
         ("out[0] = x._data", "_data"),
         ("out[0] = __import__('os')", "__import__"),
         ("out[0] = __builtins__", "__builtins__"),
+        ("out[0] = __size", "__size, which is not device code"),
         ("out[0] = np.load('x')", "numpy.load"),
         ("out[0] = np.lib.npyio", "numpy.lib.npyio"),
         ("out[0] = cuda.to_device(x)", "numba.cuda.to_device"),
@@ -229,7 +230,7 @@ def test_lift_definition_that_is_no_kernel_is_refused(cell, words):
 )
 def test_lift_body_with_host_code_is_refused(body, words):
     given = (
-        "import os\nfrom kernelbook import lab\nweights = np.zeros(3)\ntable = [1]\n"
+        "import os\nfrom kernelbook import lab\n__size = 3\nweights = np.zeros(3)\ntable = [1]\n"
         "f = lambda a: a\ndef helper(a): return a\nlate = len(table)\nhuge = 10 ** 10 ** 10\n"
         "shifted = 1 << 10 ** 9\nfor looped in (1, 2): pass"
     )

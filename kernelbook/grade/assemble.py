@@ -151,10 +151,10 @@ def device_code(
         compile_kernel(exercise, code)
     except CompileError as error:
         return Settled(Category.ERROR, f"The GPU compiler refuses it. {error}"), ()
-    text = code.source
+    texts = _as_written(code)
     if exercise.kind is Kind.SOURCE:
-        text = f"{exercise.id} = {code.source!r}"
-    return None, (cell_of(text, "answer", exercise=label or exercise.id),)
+        texts = [f"{exercise.id} = {code.source!r}"]
+    return None, tuple(cell_of(text, "answer", exercise=label or exercise.id) for text in texts)
 
 
 def cell_of(source: str, role: str, **about: Any) -> NotebookNode:
@@ -168,6 +168,25 @@ def _unanswered(exercise: Exercise, found: Found) -> Settled | None:
     if untouched(found.cell.source, exercise):
         return Settled(Category.NOT_ATTEMPTED, "")
     return None
+
+
+def _as_written(code: Lifted) -> list[str]:
+    """The lifted lines, one text a cell they came from, at the line numbers they have there.
+
+    So a message that names a line names the line that the learner sees.
+    """
+    cells: dict[int, dict[int, str]] = {}
+    for number, text in enumerate(code.source.split("\n"), 1):
+        if number in code.lines:
+            cell, line = code.lines[number]
+            there = cells.setdefault(cell, {})
+            there[line] = f"{there[line]}; {text.lstrip()}" if line in there else text
+    for lines in cells.values():
+        lines.setdefault(1, "#")  # IPython drops leading blank lines, and so would shift the rest
+    return [
+        "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1))
+        for _, lines in sorted(cells.items())
+    ]
 
 
 class _WholeCells:

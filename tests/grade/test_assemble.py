@@ -51,7 +51,7 @@ def test_assemble_right_answers_fill_both_rooms(lab: LabSource) -> None:
         "more threads than elements",
     ]
     roles = [cell.metadata.kernelbook.role for cell in assembly.rooms[0].notebook.cells]
-    assert roles == ["context", "answer", "test", "test"]
+    assert roles == ["context", "answer", "answer", "test", "test"]  # the import, then the kernel
 
 
 def test_assemble_clean_room_holds_no_host_code(lab: LabSource) -> None:
@@ -123,3 +123,15 @@ def test_assemble_nbval_markers_of_a_learner_have_no_role(lab: LabSource) -> Non
     assembly = put_together(lab, RIGHT | {"half": "# NBVAL_SKIP\n" + RIGHT["half"]})
     cells = [cell for room in assembly.rooms for cell in room.notebook.cells]
     assert all(set(cell.metadata) == {"kernelbook"} for cell in cells)
+
+
+def test_assemble_lifted_code_keeps_the_learners_line_numbers(lab: LabSource) -> None:
+    scale = "# a constant of my own\n\nTWICE = 2; UNUSED = 3\n"
+    kernel = "# exercise: double\n# my kernel\n\n" + RIGHT["double"].replace("2", "TWICE")
+    answers = {"double": scale + "print('dropped')\n\n\n" + kernel, "half": RIGHT["half"]}
+    cells = put_together(lab, answers).rooms[0].notebook.cells
+    text = next(cell.source for cell in cells if "def double" in cell.source)
+    wanted = answers["double"].splitlines()
+    for line in ("def double(x, out):", "        out[i] = x[i] * TWICE"):
+        assert text.splitlines().index(line) == wanted.index(line)
+    assert "TWICE = 2" in text

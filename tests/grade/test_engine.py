@@ -57,7 +57,7 @@ def test_grade_right_answer_earns_everything(graded, lab: LabSource) -> None:
 
 
 def test_grade_wrong_answer_loses_its_test_with_the_authored_message(graded) -> None:
-    unguarded = RIGHT["double"].replace("if i < out.size:", "if True:")
+    unguarded = "# one\n# two\n" + RIGHT["double"].replace("if i < out.size:", "if True:")
     found = graded(RIGHT | {"double": unguarded})
     assert ends(found) == {
         "sizes around the block": Category.ERROR,
@@ -65,6 +65,7 @@ def test_grade_wrong_answer_loses_its_test_with_the_authored_message(graded) -> 
         "odd numbers": Category.PASS,
     }
     assert "BoundsError" in found.results[0].message
+    assert "line 7: reads x[1]" in found.results[0].message
     wrong = graded(RIGHT | {"half": "def half(number):\n    return number // 2\n"})
     last = wrong.results[-1]
     assert (last.category, last.message) == (Category.WRONG, "An odd number has a half, too.")
