@@ -40,8 +40,8 @@ lab: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy kernelbook
-	$(BIN)/codespell README.md CHANGELOG.md book chapters solutions kernelbook tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md book chapters solutions kernelbook benchmarks
 
 test: $(READY) lint
 	$(BIN)/kernelbook release --check

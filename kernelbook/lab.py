@@ -14,6 +14,7 @@ import base64
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -216,8 +217,7 @@ def _begin_test(seed: int, device: str) -> None:
 
 def _require_living_context() -> None:
     """Raise what CUDA raises when an earlier kernel has broken this process's context for good."""
-    from numba import cuda
-
+    cuda: Any = import_module("numba.cuda")
     cuda.device_array(1, np.uint8)
     cuda.synchronize()
 
@@ -268,11 +268,13 @@ def _verdict(values: NDArray[Any], wanted: NDArray[Any], wrong: NDArray[np.bool_
 
 
 def _untouched(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind in "fc":
-        return np.isnan(values)
+    """Where an element still holds the poison. No boolean does: both of its values are answers."""
     if values.dtype.kind == "b":
         return np.zeros(values.shape, np.bool_)
-    return np.asarray(values == _poison(values.dtype))
+    same: NDArray[np.bool_] = (
+        np.isnan(values) if values.dtype.kind in "fc" else values == _poison(values.dtype)
+    )
+    return same
 
 
 def _say_passed_after_each_cell() -> None:
