@@ -139,9 +139,14 @@ def device_code(
 ) -> tuple[Settled | None, tuple[NotebookNode, ...]]:
     """The lifted and compiled answer as a cell, or why there is none.
 
-    sources: the learner's cells; the imports and constants that the lab gives come before them.
+    sources: the learner's cells; the imports and constants that the lab has given up to the
+    exercise come before them.
     """
-    given = [c.source for c in lab.cells if c.tag is None and c.cell_type == "code"]
+    given = [
+        cell.source
+        for cell in lab.cells
+        if cell.tag is None and cell.cell_type == "code" and cell.line < exercise.line
+    ]
     try:
         code = lift([*given, *sources], exercise.id, _LIFTED_AS[exercise.kind])
     except NotAKernel as error:
