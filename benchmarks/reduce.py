@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -129,7 +128,7 @@ def measure(samples: int) -> rows.Recording:
         driver=machine.driver,
         versions=machine.versions,
         date=date,
-        command=shlex.join(["python", "benchmarks/reduce.py", *sys.argv[1:]]),
+        command="python benchmarks/reduce.py",
         copy_gbps=round(copy_gbps, 1),
         rows=tuple(
             _row(name, peers[name], n, time, copy_gbps, machine, date)
