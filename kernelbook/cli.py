@@ -120,11 +120,12 @@ def grade(
     """Grade submissions in the sandbox and write one record each."""
     from kernelbook.device import choose
     from kernelbook.grade import engine, record, report
+    from kernelbook.grade.handed_in import handed_in
 
     batch = engine.open_batch(out, choose(device), sandboxed=not no_sandbox)
     jobs_to_do = [
         engine.GradeJob(batch=batch, path=path, learner=learner, lab=lab)
-        for path, learner in engine.handed_in(submissions)
+        for path, learner in handed_in(submissions)
     ]
     with _progress() as bar:
         task = bar.add_task(f"grading on {batch.device}", total=len(jobs_to_do))

@@ -35,6 +35,7 @@ from kernelbook.grade.assemble import (
     room,
 )
 from kernelbook.grade.compiler import compiler_in
+from kernelbook.grade.pool import Pool
 from kernelbook.grade.record import Category, TestResult
 from kernelbook.grade.reference import Reference
 from kernelbook.source import SOLUTIONS, Exercise, Kind, LabSource, find, path_to_id, read
@@ -106,7 +107,7 @@ def tables(
     chosen = choose(device)
     wanted = {path_to_id(path): path_to_id(path) for path in find(list(names))}
     verify_lab = partial(verify_named, device=chosen)
-    with engine.Pool(jobs) as pool:
+    with Pool(jobs) as pool:
         for name, proofs in pool.map(verify_lab, wanted):
             proofs = proofs or [Proof(name, "", "verify", "a verdict", "the process died", False)]
             yield _table(name, chosen, proofs, verbose), sum(not p.holds for p in proofs)

@@ -11,6 +11,7 @@ import pytest
 from kernelbook import source
 from kernelbook.grade import engine, report
 from kernelbook.grade.engine import GradeJob
+from kernelbook.grade.handed_in import handed_in
 from kernelbook.grade.record import Category, Record
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +28,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def graded(out: Path) -> dict[tuple[str, str], Record]:
     batch = engine.open_batch(out, "sim")
-    jobs = [GradeJob(batch, path, learner) for path, learner in engine.handed_in([CLASS])]
+    jobs = [GradeJob(batch, path, learner) for path, learner in handed_in([CLASS])]
     found = engine.grade(jobs, workers=2, done=lambda *_: None)
     return {(record.learner, record.lab): record for record in found}
 

@@ -13,16 +13,12 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
 
 import nbformat
 
@@ -35,6 +31,7 @@ from kernelbook.grade import reference as references
 from kernelbook.grade.assemble import Room, assemble
 from kernelbook.grade.compiler import compiler_in
 from kernelbook.grade.outcome import RunOutcome
+from kernelbook.grade.pool import Pool
 from kernelbook.grade.record import Category, Record, TestResult
 from kernelbook.grade.reference import Reference
 from kernelbook.grade.sandbox import Sandbox
@@ -86,20 +83,6 @@ def open_batch(
         _write_private(path, secrets.token_hex(SEED_BYTES))
     seed = bytes.fromhex(path.read_text())
     return Batch(out=out, device=device, seed=seed, sandboxed=sandboxed, root=root)
-
-
-def handed_in(paths: Sequence[Path]) -> list[tuple[Path, str]]:
-    """``(notebook, learner)`` for every path: a file, or a folder with one folder per learner.
-
-    In a folder, the learner is the first folder below it, or the file's name where there is none.
-    """
-    found: list[tuple[Path, str]] = []
-    for path in paths:
-        if path.is_dir() and path.suffix != ".ipynb":
-            found += [(p, _learner(p.relative_to(path))) for p in _notebooks(path)]
-        else:
-            found.append((path, path.stem))
-    return list(dict.fromkeys(found))
 
 
 def grade(
@@ -371,59 +354,6 @@ def _ensure_reference(lab_and_batch: tuple[str, Batch]) -> None:
     name, batch = lab_and_batch
     with suppress(KernelbookError):
         load_reference(_read_lab(name, batch.root), batch)
-
-
-Key = TypeVar("Key")
-Work = TypeVar("Work")
-Result = TypeVar("Result")
-
-
-class Pool:
-    """Worker processes that may die: a job whose process died yields None instead of raising."""
-
-    def __init__(self, workers: int) -> None:
-        # Spawned, not forked: a worker inherits no open socket, lock or CUDA state.
-        self.executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.executor.shutdown(wait=True, cancel_futures=True)
-
-    def map(
-        self, work: Callable[[Work], Result], todo: Mapping[Key, Work]
-    ) -> Iterator[tuple[Key, Result | None]]:
-        """``(key, result)`` in the order in which they end."""
-        futures: dict[Future[Result], Key] = {}
-        for key, item in todo.items():
-            with suppress(BrokenProcessPool):
-                futures[self.executor.submit(work, item)] = key
-        for future in as_completed(futures):
-            try:
-                yield futures[future], future.result()
-            except BrokenProcessPool:
-                yield futures[future], None
-
-
-def _notebooks(folder: Path) -> Iterator[Path]:
-    """Every notebook below; a learner's folder that holds none stands for itself."""
-    for child in sorted(folder.iterdir()):
-        if child.name.startswith("."):
-            continue
-        if child.is_dir() and child.suffix != ".ipynb":
-            inside = [p for p in child.rglob("*.ipynb") if not _hidden(p.relative_to(folder))]
-            yield from sorted(inside) or [child]
-        elif child.suffix == ".ipynb":
-            yield child
-
-
-def _learner(below: Path) -> str:
-    return below.parts[0] if len(below.parts) > 1 else below.stem
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _write_private(path: Path, text: str) -> None:

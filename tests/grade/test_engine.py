@@ -12,6 +12,7 @@ import pytest
 from kernelbook import release
 from kernelbook.grade import engine, record
 from kernelbook.grade.engine import Batch, GradeJob
+from kernelbook.grade.handed_in import handed_in
 from kernelbook.grade.record import Category, Record
 from kernelbook.source import LabSource
 from samples import LAB_ID, RIGHT, TEXT, write_lab
@@ -142,7 +143,7 @@ def test_grade_batch_keeps_going_past_every_bad_file(
             (folder / "lab.ipynb").write_bytes(data)
     (inside / "right").mkdir()
     (inside / "right" / "lab.ipynb").write_text(release.text_of(good))
-    jobs = [GradeJob(batch, path, learner) for path, learner in engine.handed_in([inside])]
+    jobs = [GradeJob(batch, path, learner) for path, learner in handed_in([inside])]
     seen: list[str] = []
     found = engine.grade(jobs, workers=2, done=lambda job, _: seen.append(job.learner))
     assert sorted(seen) == sorted(r.learner for r in found)
@@ -181,17 +182,6 @@ def _dies_over_guilty(job: GradeJob) -> Record:
     if job.learner == "guilty":
         os._exit(3)
     return engine.grade_one(job)
-
-
-def test_handed_in_names_learners_by_folder_or_file(tmp_path: Path) -> None:
-    (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "reduce.ipynb").write_text("{}")
-    (tmp_path / "empty-handed").mkdir()
-    (tmp_path / "bo.ipynb").write_text("{}")
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / ".hidden" / "x.ipynb").write_text("{}")
-    found = {learner: path.name for path, learner in engine.handed_in([tmp_path])}
-    assert found == {"ada": "reduce.ipynb", "bo": "bo.ipynb", "empty-handed": "empty-handed"}
 
 
 def test_open_batch_keeps_its_seed_and_hides_it(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Finds the notebooks of a class and whose they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+def handed_in(paths: Sequence[Path]) -> list[tuple[Path, str]]:
+    """``(notebook, learner)`` for every path: a file, or a folder with one folder per learner.
+
+    In a folder, the learner is the first folder below it, or the file's name where there is none.
+    Files given one by one (``class/*/reduce.ipynb``) are named by their folders where several of
+    them have the same name, else by their own.
+    """
+    stems = Counter(path.stem for path in paths if not _is_folder(path))
+    found: list[tuple[Path, str]] = []
+    for path in paths:
+        if _is_folder(path):
+            found += [(p, _learner(p.relative_to(path))) for p in _notebooks(path)]
+        else:
+            alone = stems[path.stem] == 1
+            found.append((path, path.stem if alone else path.resolve().parent.name))
+    return list(dict.fromkeys(found))
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and path.suffix != ".ipynb"
+
+
+def _notebooks(folder: Path) -> Iterator[Path]:
+    """Every notebook below; a learner's folder that holds none stands for itself."""
+    for child in sorted(folder.iterdir()):
+        if child.name.startswith("."):
+            continue
+        if _is_folder(child):
+            inside = [p for p in child.rglob("*.ipynb") if not _hidden(p.relative_to(folder))]
+            yield from sorted(inside) or [child]
+        elif child.suffix == ".ipynb":
+            yield child
+
+
+def _learner(below: Path) -> str:
+    return below.parts[0] if len(below.parts) > 1 else below.stem
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
