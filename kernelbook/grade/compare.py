@@ -61,7 +61,7 @@ def mismatch(answer: Answer, reference: Answer) -> str | None:
     got, wanted = answer.value, reference.value
     if got.shape != wanted.shape:
         return f"shape {got.shape}, expected {wanted.shape}"
-    if not _same_family(got.dtype, wanted.dtype):
+    if not _may_stand_for(got.dtype, wanted.dtype):
         return f"dtype {got.dtype}, expected {wanted.dtype}"
     wrong = _wrong(got, wanted, reference)
     count = int(np.count_nonzero(wrong))
@@ -90,9 +90,10 @@ def _wrong(got: NDArray[Any], wanted: NDArray[Any], reference: Answer) -> NDArra
     return ~close
 
 
-def _same_family(got: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    integers = "iu"
-    return got.kind == wanted.kind or (got.kind in integers and wanted.kind in integers)
+def _may_stand_for(got: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """An integer may stand for a float (2 for 2.0), never a float for an integer."""
+    ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+    return got.kind == wanted.kind or 1 <= ranks[got.kind] <= ranks[wanted.kind]
 
 
 def _dtype(text: Any) -> np.dtype[Any]:

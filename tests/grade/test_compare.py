@@ -51,10 +51,11 @@ def test_mismatch_rounding_agrees_half_precision_does_not() -> None:
         VALUES.reshape(10, 100),
         VALUES[::-1].copy(),
         VALUES.astype(np.complex64),
+        VALUES > 0,
         np.concatenate([VALUES[:-1], [np.float32(np.inf)]]),
     ],
     ids=[
-        "zeros", "constant", "nan", "missing tail", "short", "shape", "order", "complex", "infinity"
+        "zeros", "constant", "nan", "missing tail", "short", "shape", "order", "complex", "boolean", "infinity"
     ],
 )  # fmt: skip
 def test_mismatch_wrong_values_differ(wrong: Any) -> None:
@@ -79,6 +80,12 @@ def test_mismatch_integers_compare_exactly_in_any_width() -> None:
     assert not differs(np.array([1, 2], np.int32), np.array([1, 2], np.int64))
     assert differs(np.array([1, 3], np.int64), np.array([1, 2], np.int64))
     assert differs(np.array([1.0, 2.0]), np.array([1, 2]))
+
+
+def test_mismatch_integer_may_stand_for_a_float_a_boolean_may_not() -> None:
+    assert not differs(2, 2.0)
+    assert differs(3, 2.0)
+    assert differs(np.array([True]), np.array([1.0]))
 
 
 def test_mismatch_tolerance_is_the_references_own() -> None:
