@@ -90,17 +90,18 @@ def sizes(*, sim: Sequence[int], gpu: Sequence[int]) -> Sequence[int]:
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
     """A poisoned host array: what nobody writes stays NaN (floats) or 0xCD in every byte."""
     out = np.empty(shape, dtype)
-    out.fill(_poison(out.dtype))
+    out[...] = _poison(out.dtype)[0]
     return out
 
 
 def check_close(
-    got: Any, expected: ArrayLike, rtol: float = 1e-5, atol: float | None = None
+    got: Any, expected: ArrayLike, rtol: float = 1e-5, atol: float | None = None, *, case: str = ""
 ) -> None:
     """Require |got - expected| ≤ atol + rtol·|expected| in every element.
 
-    ``atol`` defaults to rtol times the root mean square of ``expected``. Raises NotYet when nothing
-    was written at all, CheckFailed with the first wrong element otherwise.
+    ``atol`` defaults to rtol times the root mean square of ``expected``. ``case`` says what was
+    tried ("n = 17") and opens the message. Raises NotYet when nothing was written at all,
+    CheckFailed with the first wrong element otherwise.
     """
     wanted = np.asarray(expected)
     values = _values(got, wanted)
@@ -108,14 +109,17 @@ def check_close(
     if atol is None:
         atol = rtol * float(np.sqrt(np.mean(reference**2))) if reference.size else 0.0
     wrong = ~(np.abs(values.astype(np.float64) - reference) <= atol + rtol * np.abs(reference))
-    _verdict(values, wanted, wrong & ~(np.isnan(reference) & np.isnan(values)))
+    _verdict(values, wanted, wrong & ~(np.isnan(reference) & np.isnan(values)), case)
 
 
-def check_equal(got: Any, expected: ArrayLike) -> None:
-    """Require every element to be equal: for integers, booleans, shapes and indices."""
+def check_equal(got: Any, expected: ArrayLike, *, case: str = "") -> None:
+    """Require every element to be equal: for integers, booleans, shapes and indices.
+
+    ``case`` says what was tried ("blocks_for(13, 8)") and opens the message.
+    """
     wanted = np.asarray(expected)
     values = _values(got, wanted)
-    _verdict(values, wanted, values != wanted)
+    _verdict(values, wanted, values != wanted, case)
 
 
 def compiles(kernel: Any, signature: str) -> Compiled:
@@ -227,12 +231,16 @@ def _take_answers() -> _Answers:
     return _Answers(items)
 
 
-def _poison(dtype: np.dtype[Any]) -> Any:
+def _poison(dtype: np.dtype[Any]) -> NDArray[Any]:
+    """One poisoned element: a NaN of our own (a float's payload tells it from a computed one)."""
+    code = bytearray([POISON_BYTE]) * dtype.itemsize
     if dtype.kind in "fc":
-        return np.nan
-    if dtype.kind == "b":
-        return True
-    return np.frombuffer(bytes([POISON_BYTE]) * dtype.itemsize, dtype)[0]
+        part = dtype.itemsize // (2 if dtype.kind == "c" else 1)
+        # Little-endian: sign 0, exponent all ones, quiet bit set; what is left is the payload.
+        high = {2: b"\x7e", 4: b"\xc0\x7f", 8: b"\xf8\x7f"}[part]
+        code = (code[: part - len(high)] + high) * (dtype.itemsize // part)
+    element = np.frombuffer(bytes(code), dtype.newbyteorder("<"))
+    return np.ones(1, dtype) if dtype.kind == "b" else element.astype(dtype)
 
 
 def _values(got: Any, wanted: NDArray[Any]) -> NDArray[Any]:
@@ -250,11 +258,16 @@ def _values(got: Any, wanted: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _verdict(values: NDArray[Any], wanted: NDArray[Any], wrong: NDArray[np.bool_]) -> None:
+def _verdict(
+    values: NDArray[Any], wanted: NDArray[Any], wrong: NDArray[np.bool_], case: str
+) -> None:
     untouched = _untouched(values)
+    opening = f"{case}: " if case else ""
     if values.size and untouched.all() and wrong.any():
         raise NotYet(
-            "Nothing has been written to the output. Write the kernel, then run this cell."
+            f"{opening}every element of the output is what it was before the launch. Write the "
+            "kernel, then run this cell again. If it is written: no thread stores a value in the "
+            "output, or it adds to what stood there, which is NaN."
         )
     count = int(np.count_nonzero(wrong))
     if count == 0:
@@ -262,18 +275,29 @@ def _verdict(values: NDArray[Any], wanted: NDArray[Any], wrong: NDArray[np.bool_
         return
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     place = f"element [{', '.join(map(str, first))}]" if first else "the value"
-    found = "was never written" if untouched[first] else f"is {values[first]!s}"
+    found = "was never written" if untouched[first] else f"is {_number(values[first], wanted)}"
     rest = f"; {count} of {wrong.size} elements are wrong" if count > 1 else ""
-    raise CheckFailed(f"{place} {found}, expected {wanted[first]!s}{rest}.")
+    cause = ""
+    if not untouched[first] and values.dtype.kind in "fc" and np.isnan(values[first]):
+        cause = " A NaN was computed: something was read that nobody had written."
+    raise CheckFailed(
+        f"{opening}{place} {found}, expected {_number(wanted[first], wanted)}{rest}.{cause}"
+    )
+
+
+def _number(value: Any, wanted: NDArray[Any]) -> str:
+    """The value with as many digits as both sides can show."""
+    if wanted.dtype.kind in "fc" and isinstance(value, np.inexact):
+        return f"{value:.7g}"
+    return str(value)
 
 
 def _untouched(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where an element still holds the poison. No boolean does: both of its values are answers."""
     if values.dtype.kind == "b":
         return np.zeros(values.shape, np.bool_)
-    same: NDArray[np.bool_] = (
-        np.isnan(values) if values.dtype.kind in "fc" else values == _poison(values.dtype)
-    )
+    raw = np.ascontiguousarray(values).reshape(*values.shape, 1).view(np.uint8)
+    same: NDArray[np.bool_] = (raw == _poison(values.dtype).view(np.uint8)).all(axis=-1)
     return same
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernelbook.errors import CompileError
 
@@ -16,13 +16,21 @@ class Compiled:
     ``seconds``: what the compilation took.
     """
 
-    ptx: str = field(repr=False)
+    ptx: str
     entry: str  # the kernel's name in the PTX
     registers: int | None
     shared_bytes: int | None
     local_bytes: int | None
     spill_bytes: int | None
     seconds: float
+
+    def __repr__(self) -> str:
+        """One line for a notebook: what the kernel costs."""
+        registers = "?" if self.registers is None else self.registers
+        shared = f"{self.shared_bytes} bytes of shared memory" if self.shared_bytes else ""
+        spills = f"{self.spill_bytes} bytes spilled" if self.spill_bytes else ""
+        costs = [f"{registers} registers a thread", *filter(None, (shared, spills))]
+        return f"Compiled for the GPU: {', '.join(costs)}."
 
 
 class KernelRefused(CompileError):
