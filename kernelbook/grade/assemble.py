@@ -19,7 +19,9 @@ from typing import Any, Literal
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
+from kernelbook.compilers.client import WorkerDied, WorkerTimeout
 from kernelbook.errors import CompileError
+from kernelbook.grade.outcome import GRADER_FAILED, words
 from kernelbook.grade.record import Category, TestResult
 from kernelbook.grade.submission import Found, Matched, SubmittedCell, untouched
 from kernelbook.lift import Lifted, NotAKernel, lift
@@ -27,6 +29,9 @@ from kernelbook.release import KERNELSPEC
 from kernelbook.source import Exercise, HiddenTest, Kind, LabSource, Tag
 
 CLEAN, OPEN = "clean", "open"
+MESSAGE_CHARS = 600
+
+_LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 
 _LIFTED_AS: Mapping[Kind, Literal["kernel", "source"]] = {
     Kind.KERNEL: "kernel",
@@ -151,15 +156,21 @@ def device_code(
         code = lift([*given, *sources], exercise.id, _LIFTED_AS[exercise.kind])
     except NotAKernel as error:
         where = f" (line {error.line} of its cell)" if error.line else ""
-        return Settled(Category.NOT_A_KERNEL, f"{error.reason}{where}"), ()
+        return Settled(Category.NOT_A_KERNEL, words(f"{error.reason}{where}", MESSAGE_CHARS)), ()
     try:
         compile_kernel(exercise, code)
     except CompileError as error:
-        return Settled(Category.ERROR, f"The GPU compiler refuses it. {error}"), ()
-    texts = _as_written(code)
-    if exercise.kind is Kind.SOURCE:
-        texts = [f"{exercise.id} = {code.source!r}"]
-    return None, tuple(cell_of(text, "answer", exercise=label or exercise.id) for text in texts)
+        message = words(f"The GPU compiler refuses it. {error}", MESSAGE_CHARS)
+        return Settled(Category.ERROR, message), ()
+    except WorkerTimeout as error:
+        return Settled(Category.TIMEOUT, str(error)), ()
+    except WorkerDied:
+        return Settled(Category.INFRASTRUCTURE, GRADER_FAILED), ()
+    text = f"{exercise.id} = {code.source!r}"
+    if exercise.kind is Kind.KERNEL:
+        # A namespace of its own: its constants change nothing of ours, and ours nothing of it.
+        text = f"{exercise.id} = {_LAB}._answer({exercise.id!r}, {_as_written(code)!r})"
+    return None, (cell_of(text, "answer", exercise=label or exercise.id),)
 
 
 def cell_of(source: str, role: str, **about: Any) -> NotebookNode:
@@ -186,8 +197,6 @@ def _as_written(code: Lifted) -> list[str]:
             cell, line = code.lines[number]
             there = cells.setdefault(cell, {})
             there[line] = f"{there[line]}; {text.lstrip()}" if line in there else text
-    for lines in cells.values():
-        lines.setdefault(1, "#")  # IPython drops leading blank lines, and so would shift the rest
     return [
         "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1))
         for _, lines in sorted(cells.items())

@@ -18,6 +18,11 @@ from kernelbook.grade.sandbox import Sandbox
 from kernelbook.lift import Lifted
 from kernelbook.source import Exercise, Kind
 
+# numba-cuda, LLVM and NVRTC reach 0.7 GiB of addresses; a template bomb takes all that it gets.
+ADDRESS_BYTES = 2 << 30
+    4 << 30
+)  # numba-cuda, LLVM and NVRTC take 1.4 GiB; a template bomb takes all it gets
+
 _workers: dict[tuple[str, ...], Worker] = {}  # one for each border, kept until exit
 
 
@@ -47,7 +52,8 @@ def _plainly(error: KernelRefused) -> str:
 def _worker(sandbox: Sandbox) -> Worker:
     if sandbox.layers not in _workers:
         scratch = tempfile.TemporaryDirectory(prefix="kernelbook-compiler-")
-        worker = Worker(prefix=sandbox.argv([], Path(scratch.name)))
+        prefix = sandbox.argv([], Path(scratch.name), address_bytes=ADDRESS_BYTES)
+        worker = Worker(prefix=prefix)
         atexit.register(scratch.cleanup)
         atexit.register(worker.close)
         _workers[sandbox.layers] = worker

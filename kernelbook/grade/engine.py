@@ -13,6 +13,7 @@ import hashlib
 import os
 import secrets
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from kernelbook.errors import KernelbookError, SourceError, SubmissionError
 from kernelbook.grade import plugin, submission
 from kernelbook.grade import record as records
 from kernelbook.grade import reference as references
-from kernelbook.grade.assemble import Room, assemble
+from kernelbook.grade.assemble import CLEAN, Room, assemble
 from kernelbook.grade.compiler import compiler_in
 from kernelbook.grade.outcome import RunOutcome
 from kernelbook.grade.pool import Pool
@@ -113,6 +114,14 @@ def grade_one(job: GradeJob) -> Record:
 
     A record that stands already is returned as it is, unless our own failure left it without marks.
     """
+    try:
+        return _grade(job)
+    except Exception:  # whatever a submission provokes in us stops nobody else
+        _tell_instructor(job.batch, f"{job.path}: {traceback.format_exc()}")
+        return _refused(job, "the grader failed on this file; your instructor sees why")
+
+
+def _grade(job: GradeJob) -> Record:
     batch = job.batch
     try:
         handed = submission.read(job.path, job.learner)
@@ -175,6 +184,16 @@ def run_room(room: Room, batch: Batch, reference: Reference) -> list[TestResult]
     ]
 
 
+@lru_cache(maxsize=1)
+def grader_version() -> str:
+    """The package's version and a hash of its code: a mended grader resumes no old mark."""
+    digest = hashlib.sha256()
+    folder = Path(kernelbook.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{kernelbook.__version__}+{digest.hexdigest()[:8]}"
+
+
 def load_reference(lab: LabSource, batch: Batch) -> Reference:
     """The reference answers of this batch, from its files or by a run of the lab's solutions.
 
@@ -231,6 +250,7 @@ def _run_notebook(room: Room, batch: Batch, reference: Reference | None) -> RunO
             seeds=seed,
             budgets=reference.budgets() if reference else None,
             references=reference.answers if reference else None,
+            quote=room.name == CLEAN,
         )
 
 
@@ -296,7 +316,7 @@ def _blank(job: GradeJob, handed: Submission, lab: LabSource | None) -> Record:
     lab_id, version = (lab.id, lab.version) if lab else (job.lab or "unknown", "")
     return Record(
         key=records.key_of(
-            handed.sha256, lab_id, version, kernelbook.__version__, batch.seed_id, batch.device
+            handed.sha256, lab_id, version, grader_version(), batch.seed_id, batch.device
         ),
         learner=job.learner,
         lab=lab_id,
@@ -305,7 +325,7 @@ def _blank(job: GradeJob, handed: Submission, lab: LabSource | None) -> Record:
         submission_sha256=handed.sha256,
         submitted_at=handed.submitted_at,
         graded_at=datetime.now(UTC).isoformat(),
-        grader_version=kernelbook.__version__,
+        grader_version=grader_version(),
         seed_id=batch.seed_id,
         device=batch.device,
         isolation=sandbox_of(batch).layers,
@@ -322,7 +342,8 @@ def _failed_by_us(standing: Record) -> bool:
 
 def _tell_instructor(batch: Batch, text: str) -> None:
     """Keep what no learner may read (expected values, our own failures) in a private log."""
-    with (batch.private / "log.txt").open("a", encoding="utf-8") as log:
+    log_file = batch.private / "log.txt"
+    with log_file.open("a", encoding="utf-8", errors="backslashreplace") as log:
         log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}  {text}\n")
 
 
@@ -343,7 +364,7 @@ def _labs_needed(jobs: Sequence[GradeJob]) -> dict[str, tuple[str, Batch]]:
     """Labs whose reference run the batch waits for, by name."""
     needed: dict[str, tuple[str, Batch]] = {}
     for job in jobs:
-        with suppress(SubmissionError):
+        with suppress(Exception):  # shows again, and is recorded, when the job is graded
             lab = _lab_of(job, submission.read(job.path, job.learner))
             needed.setdefault(lab.id, (lab.id, job.batch))
     return needed

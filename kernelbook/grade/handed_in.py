@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+MAX_DEPTH = 8
+
 
 def handed_in(paths: Sequence[Path]) -> list[tuple[Path, str]]:
     """``(notebook, learner)`` for every path: a file, or a folder with one folder per learner.
@@ -35,15 +37,28 @@ def _notebooks(folder: Path) -> Iterator[Path]:
         if child.name.startswith("."):
             continue
         if _is_folder(child):
-            inside = [p for p in child.rglob("*.ipynb") if not _hidden(p.relative_to(folder))]
-            yield from sorted(inside) or [child]
+            yield from sorted(_inside(child)) or [child]
         elif child.suffix == ".ipynb":
             yield child
 
 
+def _inside(folder: Path) -> list[Path]:
+    """Notebooks in a learner's folder, at most MAX_DEPTH folders down; no link is followed."""
+    found: list[Path] = []
+    waiting = [(folder, 0)]
+    while waiting:
+        place, depth = waiting.pop()
+        if place.is_symlink():
+            continue
+        for child in place.iterdir():
+            if child.name.startswith("."):
+                continue
+            if _is_folder(child) and depth < MAX_DEPTH:
+                waiting.append((child, depth + 1))
+            elif child.suffix == ".ipynb":
+                found.append(child)
+    return found
+
+
 def _learner(below: Path) -> str:
     return below.parts[0] if len(below.parts) > 1 else below.stem
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)

@@ -85,6 +85,7 @@ class Limits:
     memory_bytes: int = 4 << 30  # resident, all its processes together
     output_bytes: int = 8 << 20  # printed by one execute
     message_bytes: int = 256 << 20  # one reply: answers travel in it
+    own_bytes: int = 768 << 20  # by which this process may grow while it waits
     processes: int = 128
     start_seconds: float = 60.0
 
@@ -299,6 +300,7 @@ class SandboxedKernel:
         for readable in (self._shell, self._iopub, self._process.stderr.fileno()):
             poller.register(readable, zmq.POLLIN)
         self._output = 0
+        self._own_bytes = _resident_bytes(os.getpid())
         watched = 0.0
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
@@ -367,6 +369,9 @@ class SandboxedKernel:
 
     def _excess(self) -> Reply | None:
         assert self._process is not None
+        # libzmq bounds the parts of a message, not their number, and holds them all until the last.
+        if _resident_bytes(os.getpid()) - self._own_bytes > self.limits.own_bytes:
+            return self._gone("output limit", "a message was too large to receive")
         pids = list(_tree(self._process.pid))
         if len(pids) > self.limits.processes:
             return self._gone("died", f"killed: more than {self.limits.processes} processes")

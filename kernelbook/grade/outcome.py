@@ -7,6 +7,7 @@ control characters, and quoted as the code's own words.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,19 +95,26 @@ def difference(answers: Sequence[Answer], wanted: Sequence[Answer]) -> str | Non
     return None
 
 
-def message_of_cell(reply: Reply) -> str:
-    """Why the learner's own cell failed, with its line and its own words."""
+def message_of_cell(reply: Reply, *, quote: bool) -> str:
+    """Why the learner's own cell failed, with its line and, if ``quote``, its own words."""
+    if not quote:
+        return f"The cell of this exercise raised {_known_name(reply)}."
     frames = _CELL_FRAME.findall("\n".join(reply.traceback))
     line = f" on its line {frames[-1][0]}" if frames else ""
     return f"The cell of this exercise raised {_name(reply)}{line}.{_quoted(reply)}"
 
 
-def message_of_test(reply: Reply) -> str:
+def message_of_test(reply: Reply, *, quote: bool) -> str:
     """Name the exception; quote it where it speaks of the learner's code, not of the test's.
 
-    That is: one of this package's messages for learners, which has no frames, or an exception from
-    inside a function. A hidden test is the top level of its cell.
+    quote: False where host code of the learner's has run in the process: it can put the test's
+    source, or its inputs, into an exception's text or name.
+
+    Quoted is one of this package's messages for learners, which has no frames, or an exception
+    from inside a function. A hidden test is the top level of its cell.
     """
+    if not quote:
+        return f"Your code raised {_known_name(reply)}."
     frames = _CELL_FRAME.findall("\n".join(reply.traceback))
     theirs = bool(frames[-1][1]) if frames else True
     return f"Your code raised {_name(reply)}.{_quoted(reply) if theirs else ''}"
@@ -117,10 +125,17 @@ def said(reply: Reply) -> str:
     return f"{_name(reply)}: {words(reply.evalue)}" if reply.ename else ""
 
 
-def words(text: str) -> str:
+def words(text: str, most: int = WORDS_CHARS) -> str:
     """Untrusted text on one line, without control characters, and short."""
     text = " ".join(_CONTROL.sub(" ", text).split())
-    return text if len(text) <= WORDS_CHARS else text[: WORDS_CHARS - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _known_name(reply: Reply) -> str:
+    """The exception's name if it is one of Python's own: another could spell out a secret."""
+    kind = getattr(builtins, reply.ename, None)
+    known = isinstance(kind, type) and issubclass(kind, BaseException)
+    return reply.ename if known else "an exception"
 
 
 def _name(reply: Reply) -> str:

@@ -79,12 +79,14 @@ def run(
     budgets: Mapping[Key, float] | None = None,
     references: Mapping[Key, Sequence[Answer]] | None,
     limits: RunLimits | None = None,
+    quote: bool = True,
 ) -> RunOutcome:
     """Run every cell of `notebook` once, in order, and judge its hidden tests.
 
     device: "sim" or "gpu". seeds: the seed of each test, the reference run's. budgets: seconds
     for each test. references: the answers of the reference run; None when this *is* that run:
-    then every test that gives answers passes, and its outcome holds them.
+    then every test that gives answers passes, and its outcome holds them. quote: whether the text
+    of an exception may be shown once a test has begun; False where host code of the learner's runs.
 
     Nothing is printed. Raises: OSError or ValueError when the notebook cannot be read,
     KeyboardInterrupt when the run was interrupted. All else is an outcome.
@@ -99,6 +101,7 @@ def run(
         budgets=budgets or {},
         references=references,
         limits=limits or RunLimits(),
+        quote=quote,
         deadline=began + (limits or RunLimits()).total_seconds,
     )
     try:
@@ -134,6 +137,7 @@ class GradePlugin:
     budgets: Mapping[Key, float]
     references: Mapping[Key, Sequence[Answer]] | None
     limits: RunLimits
+    quote: bool
     deadline: float
 
     outcomes: dict[Key, Outcome] = field(default_factory=dict)
@@ -190,6 +194,7 @@ class GradedNotebook(IPyNbFile):
         self.blocked: dict[str, Outcome] = {}  # exercise → what all its tests come to
         self.closed: Outcome | None = None  # what all further tests come to
         self.learner_ran = False
+        self.tested = False  # whether a test's source has been in the kernel that now runs
         self.last_loss = Category.DIED
         for cell in found:
             yield GradedCell.from_parent(
@@ -250,7 +255,7 @@ class GradedNotebook(IPyNbFile):
             self.plugin.notes.append(f"{where}: {reply.status} {reply.reason} {said(reply)}")
             return
         if reply.status == "error":
-            message = message_of_cell(reply)
+            message = message_of_cell(reply, quote=self.plugin.quote or not self.tested)
         else:
             message = f"The cell of this exercise did not end: {reply.status} ({reply.reason})."
         category = LOST.get(reply.status, Category.ERROR)
@@ -275,6 +280,7 @@ class GradedNotebook(IPyNbFile):
             )
             kernel.start()
             plugin.kernel = kernel
+            self.tested = False
             for cell in list(self.replay):
                 left = plugin.deadline - time.monotonic()
                 if left <= 0:
@@ -381,6 +387,7 @@ class GradedCell(IPyNbCell):
             return settled
         if reply.status != "ok":
             return file.ours_failed(reply, "begin_test")
+        file.tested = True
         seconds = plugin.budgets.get(self.key, plugin.limits.test_seconds)
         reply = file.execute(
             self.cell.source, seconds, user_expressions={"answers": f"{_LAB}._take_answers()"}
@@ -394,7 +401,8 @@ class GradedCell(IPyNbCell):
             message = f"The Python process was lost during this test: {reply.reason}."
             return self._outcome(LOST[reply.status], message)
         if reply.status == "error":
-            return self._outcome(Category.ERROR, message_of_test(reply), said(reply))
+            message = message_of_test(reply, quote=self.parent.plugin.quote)
+            return self._outcome(Category.ERROR, message, said(reply))
         try:
             answers = tuple(map(decode, wire_items(reply)))
         except ValueError as error:

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Pool:
-    """Worker processes that may die: a job whose process died yields None instead of raising."""
+    """Worker processes that may die: a job that came to nothing yields None instead of raising."""
 
     def __init__(self, workers: int) -> None:
         # Spawned, not forked: a worker inherits no open socket, lock or CUDA state.
@@ -38,5 +38,5 @@ class Pool:
         for future in as_completed(futures):
             try:
                 yield futures[future], future.result()
-            except BrokenProcessPool:
+            except Exception:  # the process died, or the job raised what it should have recorded
                 yield futures[future], None

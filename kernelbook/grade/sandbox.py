@@ -152,6 +152,7 @@ class Sandbox:
         readable: Sequence[Path] = (),
         device: str = "sim",
         info_fd: int | None = None,
+        address_bytes: int | None = None,
     ) -> list[str]:
         """The argv that runs `command` inside. File descriptors passed to it stay open inside.
 
@@ -160,12 +161,20 @@ class Sandbox:
             Without a border it is the folder itself.
         readable: further files or folders to show, read-only, under the paths they have here.
         device: "gpu" adds the NVIDIA device nodes, /sys and the driver's libraries.
+        address_bytes: limit of its address space; not for a process that uses CUDA.
         info_fd: where bubblewrap writes ``{"child-pid": …}``, the first process of the namespace.
         """
         environment = self.environment(scratch, device=device)
         if self.bwrap is None:
             variables = [f"{name}={value}" for name, value in environment.items()]
-            return ["/usr/bin/env", "-i", "-C", str(scratch), *variables, *self._enter(command)]
+            return [
+                "/usr/bin/env",
+                "-i",
+                "-C",
+                str(scratch),
+                *variables,
+                *self._enter(command, address_bytes),
+            ]
         argv = [self.bwrap, "--die-with-parent", "--new-session", "--hostname", "lab"]
         argv += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
         argv += ["--unshare-cgroup-try"]
@@ -180,7 +189,7 @@ class Sandbox:
         argv += ["--chdir", str(scratch)]
         if info_fd is not None:
             argv += ["--info-fd", str(info_fd)]
-        return [*argv, "--", *self._enter(command)]
+        return [*argv, "--", *self._enter(command, address_bytes)]
 
     def environment(self, scratch: Path, *, device: str = "sim") -> dict[str, str]:
         """All that the process finds in os.environ. ``JPY_PARENT_PID`` is not among it: with that,
@@ -219,8 +228,10 @@ class Sandbox:
             environment |= {n: os.environ[n] for n in _GPU_VARIABLES if n in os.environ}
         return environment
 
-    def _enter(self, command: Sequence[str]) -> list[str]:
+    def _enter(self, command: Sequence[str], address_bytes: int | None) -> list[str]:
         limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_NOFILE": OPEN_FILES}
+        if address_bytes is not None:
+            limits["RLIMIT_AS"] = address_bytes
         if self.separate_uid or (self.bwrap and _kernel_version() >= (5, 14)):
             limits["RLIMIT_NPROC"] = TASKS
         # One uid a grading process: two learners graded side by side are strangers to each other.

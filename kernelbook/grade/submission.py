@@ -11,10 +11,14 @@ Limit: which of two answers a learner *meant* cannot be known; the last one coun
 from __future__ import annotations
 
 import ast
+import errno
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +30,8 @@ from kernelbook.source import Exercise, LabSource, Tag
 
 MAX_BYTES = 20 * 2**20  # a solved lab has about 50 KiB; pictures in outputs rarely reach 5 MiB
 MAX_CELLS = 2000
+MAX_CODE_CHARS = 400_000  # of all code cells; a solved lab has about 20,000
+MAX_PARSED_CHARS = 100_000  # of one cell: Python's parser takes 500 times its length in memory
 
 
 @dataclass(frozen=True)
@@ -108,11 +114,10 @@ def of_answers(lab: LabSource, answers: Mapping[str, str]) -> Submission:
 
 def fingerprint(path: Path) -> tuple[str, str]:
     """``(sha256, time)`` of anything, for the record of a submission that cannot be read."""
-    try:
-        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else b""
-    except OSError:
-        data = b""
-    return hashlib.sha256(data or str(path).encode()).hexdigest(), _time_of(path)
+    data = b""
+    with suppress(SubmissionError):
+        data = _bytes(path)
+    return hashlib.sha256(data or os.fsencode(path)).hexdigest(), _time_of(path)
 
 
 def match(submission: Submission, lab: LabSource) -> Matched:
@@ -141,7 +146,7 @@ def match(submission: Submission, lab: LabSource) -> Matched:
 def untouched(source: str, exercise: Exercise) -> bool:
     """True for the stub as released, or for nothing but comments; white space does not count."""
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(source if len(source) <= MAX_PARSED_CHARS else "(")
         return not tree.body or ast.dump(tree) == ast.dump(ast.parse(exercise.stub))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
@@ -206,7 +211,7 @@ def _marker(source: str) -> str:
 
 def _defines(source: str, name: str) -> bool:
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(source if len(source) <= MAX_PARSED_CHARS else "(")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return re.search(rf"^(?:def\s+{name}\s*\(|{name}\s*=)", source, re.M) is not None
     for node in tree.body:
@@ -228,20 +233,25 @@ def _begun(cells: tuple[SubmittedCell, ...]) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    if path.is_dir():
+    """The file's bytes, read once and at most MAX_BYTES of them; never through a link or a FIFO."""
+    if path.is_dir() and not path.is_symlink():
         raise SubmissionError("this is a directory without a notebook file in it")
     try:
-        if not path.is_file():
-            raise SubmissionError("this is not a regular file")
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise SubmissionError(
-                f"the file has {size / 2**20:.0f} MiB, more than {MAX_BYTES // 2**20} MiB. "
-                "Clear the outputs and hand in again."
-            )
-        data = path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise SubmissionError(f"the file cannot be read: {error.strerror}") from error
+        if error.errno == errno.ELOOP:
+            raise SubmissionError("this is a link; hand in the notebook itself") from None
+        raise SubmissionError(f"the file cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise SubmissionError("this is not a regular file")
+        if about.st_size > MAX_BYTES:
+            found, most = about.st_size >> 20, MAX_BYTES >> 20
+            raise SubmissionError(
+                f"the file has {found} MiB, more than {most}. Clear the outputs and hand in again."
+            )
+        data = file.read(MAX_BYTES)
     if not data.strip():
         raise SubmissionError("the file is empty")
     return data
@@ -254,14 +264,15 @@ def _notebook(data: bytes) -> dict[str, Any]:
         raise SubmissionError(
             f"the file is not UTF-8 text (byte {error.start}); save it as a notebook again"
         ) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise SubmissionError(f"the file is not a notebook: not valid JSON{where}") from None
     if not isinstance(notebook, dict):
         raise SubmissionError("the file is not a notebook: no object at its top")
     if isinstance(notebook.get("worksheets"), list):  # nbformat 3
         sheets = [s for s in notebook["worksheets"] if isinstance(s, dict)]
-        notebook["cells"] = [c for s in sheets for c in s.get("cells") or []]
+        parts = [s.get("cells") for s in sheets]
+        notebook["cells"] = [c for part in parts if isinstance(part, list) for c in part]
     if not isinstance(notebook.get("cells"), list):
         raise SubmissionError("the file is not a notebook: it has no list of cells")
     if len(notebook["cells"]) > MAX_CELLS:
@@ -272,6 +283,7 @@ def _notebook(data: bytes) -> dict[str, Any]:
 
 
 def _cells(notebook: dict[str, Any]) -> list[SubmittedCell]:
+    """The cells, whatever their metadata holds. Raises SubmissionError for too much code."""
     cells = []
     for position, cell in enumerate(notebook["cells"], 1):
         if not isinstance(cell, dict):
@@ -289,6 +301,12 @@ def _cells(notebook: dict[str, Any]) -> list[SubmittedCell]:
                 exercise=_text(claimed),
                 tags=tuple(t for t in tags if isinstance(t, str)) if isinstance(tags, list) else (),
             )
+        )
+    code = sum(len(cell.source) for cell in cells if cell.cell_type == "code")
+    if code > MAX_CODE_CHARS:
+        raise SubmissionError(
+            f"the code cells hold {code} characters, more than {MAX_CODE_CHARS}. "
+            "Keep data out of the code."
         )
     return cells
 
@@ -312,7 +330,6 @@ def _text(value: Any) -> str:
 
 def _time_of(path: Path) -> str:
     try:
-        stamp = path.stat().st_mtime
-    except OSError:
-        stamp = 0.0
-    return datetime.fromtimestamp(stamp, UTC).isoformat()
+        return datetime.fromtimestamp(path.lstat().st_mtime, UTC).isoformat()
+    except (OSError, ValueError, OverflowError):  # gone, or a year that no calendar has
+        return datetime.fromtimestamp(0, UTC).isoformat()

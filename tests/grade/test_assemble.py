@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+from kernelbook.compilers.client import WorkerDied, WorkerTimeout
 from kernelbook.errors import CompileError
 from kernelbook.grade import submission
 from kernelbook.grade.assemble import Assembly, assemble
@@ -38,6 +40,15 @@ def sources(assembly: Assembly, room: str) -> str:
     )
 
 
+def lifted_texts(assembly: Assembly) -> list[str]:
+    """The texts of the first answer cell of the clean room, as they are handed to the lab."""
+    cells = assembly.rooms[0].notebook.cells
+    source = next(c.source for c in cells if c.metadata.kernelbook.role == "answer")
+    call = ast.parse(source).body[0].value
+    assert call.func.attr == "_answer"
+    return ast.literal_eval(call.args[1])
+
+
 def settled(assembly: Assembly) -> dict[str, Category]:
     return {result.exercise: result.category for result in assembly.settled}
 
@@ -51,7 +62,7 @@ def test_assemble_right_answers_fill_both_rooms(lab: LabSource) -> None:
         "more threads than elements",
     ]
     roles = [cell.metadata.kernelbook.role for cell in assembly.rooms[0].notebook.cells]
-    assert roles == ["context", "answer", "answer", "test", "test"]  # the import, then the kernel
+    assert roles == ["context", "answer", "test", "test"]
 
 
 def test_assemble_clean_room_holds_no_host_code(lab: LabSource) -> None:
@@ -129,9 +140,29 @@ def test_assemble_lifted_code_keeps_the_learners_line_numbers(lab: LabSource) ->
     scale = "# a constant of my own\n\nTWICE = 2; UNUSED = 3\n"
     kernel = "# exercise: double\n# my kernel\n\n" + RIGHT["double"].replace("2", "TWICE")
     answers = {"double": scale + "print('dropped')\n\n\n" + kernel, "half": RIGHT["half"]}
-    cells = put_together(lab, answers).rooms[0].notebook.cells
-    text = next(cell.source for cell in cells if "def double" in cell.source)
+    text = next(t for t in lifted_texts(put_together(lab, answers)) if "def double" in t)
     wanted = answers["double"].splitlines()
     for line in ("def double(x, out):", "        out[i] = x[i] * TWICE"):
         assert text.splitlines().index(line) == wanted.index(line)
     assert "TWICE = 2" in text
+
+
+def test_assemble_compilers_own_failure_costs_that_exercise_only(lab: LabSource) -> None:
+    for failure, category in (
+        (WorkerTimeout("no answer within 60 s"), Category.TIMEOUT),
+        (WorkerDied("ended by signal 9"), Category.INFRASTRUCTURE),
+    ):
+
+        def fails(exercise: Exercise, source: str, failure: Exception = failure) -> None:
+            raise failure
+
+        assembly = put_together(lab, RIGHT, fails)
+        assert settled(assembly) == {"double": category}
+        assert [room.name for room in assembly.rooms] == ["open"]
+
+
+def test_assemble_compilers_words_are_cut(lab: LabSource) -> None:
+    def rambles(exercise: Exercise, source: str) -> None:
+        raise CompileError("x" * 100_000)
+
+    assert len(put_together(lab, RIGHT, rambles).settled[0].message) <= 600

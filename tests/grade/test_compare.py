@@ -55,7 +55,8 @@ def test_mismatch_rounding_agrees_half_precision_does_not() -> None:
         np.concatenate([VALUES[:-1], [np.float32(np.inf)]]),
     ],
     ids=[
-        "zeros", "constant", "nan", "missing tail", "short", "shape", "order", "complex", "boolean", "infinity"
+        "zeros", "constant", "nan", "missing tail", "short", "shape", "order", "complex",
+        "boolean", "infinity",
     ],
 )  # fmt: skip
 def test_mismatch_wrong_values_differ(wrong: Any) -> None:

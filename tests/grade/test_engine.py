@@ -113,6 +113,41 @@ def test_grade_function_that_patches_the_simulator_reaches_no_kernel(graded) -> 
     assert [r.category for r in found.results[:2]] == [Category.WRONG, Category.WRONG]
 
 
+def test_grade_learners_constant_of_our_name_changes_nothing_of_ours(graded) -> None:
+    kernel = "n = 2\nx = 5\n" + RIGHT["double"].replace("x[i] * 2", "x[i] * n")
+    assert graded(RIGHT | {"double": kernel}).points == 5
+
+
+def test_grade_open_room_shows_no_text_once_a_test_has_begun(graded) -> None:
+    leaks = (
+        "import inspect\n"
+        "class odd_numbers_are_tested(Exception):\n    def _render_traceback_(self):\n"
+        "        return [str(self)]\n"
+        "def half(number):\n"
+        "    raise odd_numbers_are_tested(f'the input was {number}')\n"
+    )
+    message = graded(RIGHT | {"half": leaks}).results[-1].message
+    assert message == "Your code raised an exception."
+    named = "def half(number):\n    raise ValueError(number)\n"
+    assert graded(RIGHT | {"half": named}).results[-1].message == "Your code raised ValueError."
+
+
+def test_grade_own_failure_is_a_record_not_a_crash(graded, monkeypatch, batch: Batch) -> None:
+    def fails(*args: object) -> None:
+        raise RuntimeError("a fault of ours \ud800")
+
+    monkeypatch.setattr(engine, "run", fails)
+    found = graded(RIGHT, "unlucky")
+    assert "the grader failed" in found.reason
+    assert "a fault of ours" in (batch.private / "log.txt").read_text()
+
+
+def test_grade_key_follows_the_graders_code(graded, monkeypatch) -> None:
+    before = graded(RIGHT, "regraded")
+    monkeypatch.setattr(engine, "grader_version", lambda: "0.1.0+mended")
+    assert graded(RIGHT, "regraded").key != before.key
+
+
 def test_grade_same_submission_again_is_not_run_again(graded, monkeypatch) -> None:
     first = graded(RIGHT, "twice")
     monkeypatch.setattr(engine, "run", None)

@@ -25,3 +25,14 @@ def test_handed_in_same_file_names_are_told_apart_by_folder(tmp_path: Path) -> N
         path.write_text("{}")
     assert [learner for _, learner in handed_in(paths)] == ["one", "two"]
     assert [learner for _, learner in handed_in(paths[:1])] == ["reduce"]
+
+
+def test_handed_in_follows_no_link_and_no_endless_nesting(tmp_path: Path) -> None:
+    other = tmp_path / "class" / "one"
+    other.mkdir(parents=True)
+    (other / "reduce.ipynb").write_text("{}")
+    (tmp_path / "class" / "two").symlink_to(other)
+    deep = tmp_path / "class" / "three"
+    deep.joinpath(*["a"] * 900).mkdir(parents=True)
+    found = {learner: path.name for path, learner in handed_in([tmp_path / "class"])}
+    assert found == {"one": "reduce.ipynb", "two": "two", "three": "three"}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,6 +197,11 @@ BAD_FILES = {
     "no cells": (b'{"metadata": {}}', "no list of cells"),
     "cells of text": (b'{"cells": "all"}', "no list of cells"),
     "deep nesting": (b'{"cells": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not valid JSON"),
+    "number of 5000 digits": (b'{"nbformat": ' + b"9" * 5000 + b', "cells": []}', "not valid JSON"),
+    "a megabyte of code": (
+        json.dumps({"cells": [{"cell_type": "code", "source": "x = 1\n" * 200_000}]}).encode(),
+        "more than 400000",
+    ),
     "too many cells": (json.dumps({"cells": [{}] * 3000}).encode(), "3000 cells"),
 }
 
@@ -212,7 +220,11 @@ def test_read_directory_huge_and_missing_are_refused(tmp_path: Path) -> None:
     huge = tmp_path / "huge.ipynb"
     with huge.open("wb") as file:
         file.truncate(50 << 20)
-    for path, reason in ((folder, "directory"), (huge, "50 MiB"), (tmp_path / "no", "regular")):
+    for path, reason in (
+        (folder, "directory"),
+        (huge, "50 MiB"),
+        (tmp_path / "no", "No such file"),
+    ):
         with pytest.raises(SubmissionError, match=reason):
             submission.read(path, "someone")
 
@@ -232,3 +244,48 @@ def test_read_directory_huge_and_missing_are_refused(tmp_path: Path) -> None:
 def test_match_malformed_cell_harms_nothing(matching: Any, solved: Notebook, cell: object) -> None:
     solved["cells"].insert(2, cell)
     assert rules(matching(solved)) == {"double": "id", "half": "id"}
+
+
+def test_read_worksheets_of_something_else_hold_no_cells(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    path.write_text('{"worksheets": [{"cells": 5}, {"cells": {"a": 1}}, 7]}')
+    assert submission.read(path, "someone").cells == ()
+
+
+def test_read_link_and_fifo_are_refused_at_once(tmp_path: Path) -> None:
+    real = tmp_path / "real.ipynb"
+    real.write_text('{"cells": []}')
+    link = tmp_path / "link.ipynb"
+    link.symlink_to(real)
+    fifo = tmp_path / "fifo.ipynb"
+    os.mkfifo(fifo)
+    for path, reason in ((link, "a link"), (fifo, "not a regular file")):
+        with pytest.raises(SubmissionError, match=reason):
+            submission.read(path, "someone")
+    assert len(submission.fingerprint(fifo)[0]) == 64
+
+
+def test_fingerprint_impossible_time_and_name_are_harmless(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.ipynb"))
+    path.write_bytes(b"")
+    with contextlib.suppress(OSError, OverflowError):
+        os.utime(path, (2**40, 2**40))
+    digest, time = submission.fingerprint(path)
+    assert len(digest) == 64
+    assert time
+
+
+def test_match_enormous_cell_is_not_parsed(matching: Any, solved: Notebook) -> None:
+    text = RIGHT["half"] + "# " + "x" * 200_000
+    cell_of(solved, "half")["source"] = text
+    parsed: list[int] = []
+    real = ast.parse
+
+    def counting(source: str, *args: Any, **options: Any) -> ast.AST:
+        parsed.append(len(source))
+        return real(source, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(submission.ast, "parse", counting)
+        assert rules(matching(solved))["half"] == "id"
+    assert max(parsed) <= submission.MAX_PARSED_CHARS
