@@ -18,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+import kernelbook
 from kernelbook.errors import KernelbookError
 
 app = typer.Typer(
@@ -50,6 +51,21 @@ def _plainly(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"kernelbook {kernelbook.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Release labs, prove their tests, grade a class."""
+
+
 @app.command()
 @_plainly
 def doctor(
@@ -66,20 +82,23 @@ def doctor(
 def release(
     labs: Labs = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; fail when labs/ is out of date.")
+        bool, typer.Option("--check", help="Change nothing; fail when a notebook is out of date.")
     ] = False,
+    to: Annotated[
+        Path, typer.Option("--to", help="Where the notebooks go; hand this folder to a class.")
+    ] = Path("labs"),
 ) -> None:
-    """Make the learners' notebooks in labs/ from the sources in solutions/."""
+    """Make the learners' notebooks from the sources in solutions/."""
     from kernelbook import release as releases
     from kernelbook import source
 
     read = [source.read(path) for path in source.find(labs or [])]
     if not check:
         for lab in read:
-            console.print(f"{releases.write(lab)}  version {lab.version}", highlight=False)
+            console.print(f"{releases.write(lab, to)}  version {lab.version}", highlight=False)
         return
-    stale = [str(releases.path_of(lab.id)) for lab in read if releases.is_stale(lab)]
-    strays = [] if labs else [str(path) for path in releases.orphans(read)]
+    stale = [str(releases.path_of(lab.id, to)) for lab in read if releases.is_stale(lab, to)]
+    strays = [] if labs else [str(path) for path in releases.orphans(read, to)]
     for path in stale:
         complaints.print(f"{path} is not what its source gives. Run: kernelbook release")
     for path in strays:
@@ -139,8 +158,13 @@ def report(
     out: Annotated[Path, typer.Argument(help="The folder that `kernelbook grade` wrote.")],
 ) -> None:
     """Write gradebook, feedback pages and the class report from the records."""
+    from kernelbook.grade import record
     from kernelbook.grade import report as reports
 
+    if not (out / record.RECORDS).is_dir():
+        raise KernelbookError(
+            f"{out}: no records here. `kernelbook grade SUBMISSIONS --out {out}` writes them."
+        )
     written = reports.render_all(out)
     for what, path in (
         ("class report", written.report),

@@ -1,22 +1,22 @@
 """One tree of errors. A learner's fault, an author's fault and ours are different types.
 
-A message says where, what was found, what was wanted and what to do next. In a notebook a
-:class:`LearnerError` is shown as that message alone: IPython asks an exception for
-``_render_traceback_`` before it prints its own traceback.
+A message says where, what was found, what was wanted and what to do next. In a notebook it
+is shown as that message alone: IPython asks an exception for ``_render_traceback_`` before it
+prints its own traceback.
 """
 
 from __future__ import annotations
 
 
 class KernelbookError(Exception):
-    """Base of everything this package raises on purpose."""
-
-
-class LearnerError(KernelbookError):
-    """The learner's code or answer is at fault; the message is all that the notebook shows."""
+    """Base of everything this package raises on purpose. Its message is all a notebook shows."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
+
+
+class LearnerError(KernelbookError):
+    """The learner's code or answer is at fault."""
 
 
 class NotYet(LearnerError):

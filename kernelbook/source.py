@@ -14,7 +14,7 @@ import ast
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -156,12 +156,19 @@ def find(labs: list[str], root: Path = SOLUTIONS) -> list[Path]:
     Raises SourceError for a name that has no source, with the nearest name that has.
     """
     known = {path_to_id(path, root): path for path in sorted(root.glob("*/*.md"))}
+    labs = [_whole_name(lab, known) for lab in labs]
     missing = [lab for lab in labs if lab not in known]
     if missing:
-        near = difflib.get_close_matches(missing[0], known, n=1)
+        near = difflib.get_close_matches(missing[0], known, n=1, cutoff=0.7)
         hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(known) or 'none'}."
         raise SourceError(f"{root}: no lab is called {missing[0]!r}.{hint}")
     return [known[lab] for lab in labs] if labs else list(known.values())
+
+
+def _whole_name(lab: str, known: Iterable[str]) -> str:
+    """``reduce`` → ``cuda/reduce`` where only one part has such a lab."""
+    whole = [name for name in known if name.split("/")[-1] == lab]
+    return whole[0] if len(whole) == 1 else lab
 
 
 def path_to_id(path: Path, root: Path = SOLUTIONS) -> str:

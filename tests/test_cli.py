@@ -67,6 +67,29 @@ def test_verify_short_lab_fails_with_a_table(course: Path) -> None:
     assert "alternatives" in done.output
 
 
+def test_verify_short_name_is_enough_where_it_is_unique(course: Path) -> None:
+    done = runner.invoke(app, ["release", "double"])
+    assert done.exit_code == 0
+    assert "tiny/double.ipynb" in done.output
+
+
+def test_release_to_a_folder_writes_notebooks_alone(course: Path) -> None:
+    assert runner.invoke(app, ["release", "--to", "handout"]).exit_code == 0
+    assert [p.name for p in (course / "handout").rglob("*") if p.is_file()] == ["double.ipynb"]
+    assert runner.invoke(app, ["release", "--check", "--to", "handout"]).exit_code == 0
+
+
+def test_report_folder_without_records_is_refused_and_left_alone(course: Path) -> None:
+    done = runner.invoke(app, ["report", "solutions"])
+    assert done.exit_code == 2
+    assert "no records here" in done.output
+    assert [p.name for p in (course / "solutions").iterdir()] == ["tiny"]
+
+
+def test_version_is_told() -> None:
+    assert "kernelbook 0." in runner.invoke(app, ["--version"]).output
+
+
 def test_grade_missing_path_is_a_usage_error(course: Path) -> None:
     done = runner.invoke(app, ["grade", "no-such-folder", "--out", "out"])
     assert done.exit_code == 2

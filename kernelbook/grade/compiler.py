@@ -20,8 +20,6 @@ from kernelbook.source import Exercise, Kind
 
 # numba-cuda, LLVM and NVRTC reach 0.7 GiB of addresses; a template bomb takes all that it gets.
 ADDRESS_BYTES = 2 << 30
-    4 << 30
-)  # numba-cuda, LLVM and NVRTC take 1.4 GiB; a template bomb takes all it gets
 
 _workers: dict[tuple[str, ...], Worker] = {}  # one for each border, kept until exit
 

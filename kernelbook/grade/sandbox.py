@@ -50,6 +50,9 @@ SHIPPED = (
 )
 """What a learner has of this package, and so all of it that exists inside."""
 
+LAUNCH_SECONDS = "4"
+"""Of one simulated launch: under the least budget of a test, so that its line can be named."""
+
 SCRATCH_BYTES = 256 << 20
 FILE_BYTES = 256 << 20
 OPEN_FILES = 1024
@@ -217,6 +220,7 @@ class Sandbox:
             "MKL_NUM_THREADS": "1",
             "NUMBA_NUM_THREADS": "1",
             "KERNELBOOK_DEVICE": device,
+            "KERNELBOOK_LAUNCH_SECONDS": LAUNCH_SECONDS,
         }
         environment |= {n: os.environ[n] for n in _TOOLKIT_VARIABLES if n in os.environ}
         if path := _python_path():
