@@ -34,8 +34,9 @@ grade-class: $(READY)
 	$(BIN)/kernelbook grade examples/class --out $(DEMO) --jobs $(JOBS)
 	$(BIN)/kernelbook report $(DEMO)
 
+# The course's own configuration hides what a learner does not need: nbgrader's menus, the news.
 lab: $(READY)
-	$(BIN)/jupyter lab labs
+	JUPYTER_CONFIG_PATH=$(CURDIR)/book/_jupyter $(BIN)/jupyter lab labs
 
 lint: $(READY)
 	$(BIN)/ruff check .

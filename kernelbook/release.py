@@ -151,7 +151,13 @@ def _sealed(exercise: Exercise) -> str:
 
 
 def _joined(tag: Tag, exercise: str | None) -> dict[str, Any]:
-    return {"tags": [tag.value], "kernelbook": {"exercise": exercise}}
+    """Metadata that joins a cell to its exercise; JupyterLab keeps checks from being edited."""
+    metadata: dict[str, Any] = {"tags": [tag.value], "kernelbook": {"exercise": exercise}}
+    if tag is not Tag.HINT:
+        metadata["deletable"] = False
+    if tag is Tag.CHECK:
+        metadata["editable"] = False
+    return metadata
 
 
 def _graded(

@@ -120,9 +120,9 @@ DEVICES = {
 
 MATCHED = {
     "id": "found by its cell id",
-    "tag": "found by its tag; its cell id was lost",
-    "marker": "found by the marker comment; its cell id and tag were lost",
-    "name": "found by the name it defines; its cell id and tag were lost",
+    "tag": "found by its tag, not by its cell id",
+    "marker": "found by its marker comment, not by its cell id or tag",
+    "name": "found by the name that it defines, not by its cell id, tag or marker",
     "none": "not found in the notebook",
 }
 

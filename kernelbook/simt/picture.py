@@ -56,7 +56,13 @@ def draw(trace: Trace, title: str, *, failed: bool = False) -> Figure:
         rows, 1, figsize=(WIDTH, PANEL_HEIGHT * rows + 0.6), squeeze=False, layout="constrained"
     )
     if not arrays:
-        axes[0][0].text(0.5, 0.5, "No thread has touched an array yet.", ha="center", va="center")
+        axes[0][0].text(
+            0.5,
+            0.5,
+            "No thread has touched an array: the kernel does nothing yet.",
+            ha="center",
+            va="center",
+        )
         axes[0][0].set_axis_off()
     phases = _phases(trace, kept)
     for axis, array in zip(axes[:, 0], arrays, strict=False):
@@ -85,7 +91,7 @@ def _panel(
         axis.scatter(
             x,
             y,
-            s=26 if kind == "load" else 10,
+            s=40 if kind == "load" else 12,
             marker=marker,
             facecolors=colours if kind in FILLED else "none",
             edgecolors=colours,
@@ -96,7 +102,10 @@ def _panel(
 
     for block in range(1, threads // threads_per_block):
         axis.axhline(block * threads_per_block - 0.5, color="0.6", linewidth=0.6, linestyle=":")
-    axis.set_ylim(threads - 0.5, -0.5)
+    margin = max(0.5, 0.03 * threads)
+    axis.set_ylim(threads - 1 + margin, -margin)
+    elements = math.prod(array.shape)
+    axis.set_xlim(-max(0.5, 0.03 * elements), elements - 1 + max(0.5, 0.03 * elements))
     axis.set_ylabel("thread of the block" if shared else "thread of the grid")
     size = "×".join(map(str, array.shape))
     where = f", block {chosen[0][0].block}" if shared and math.prod(trace.grid) > 1 else ""
