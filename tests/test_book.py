@@ -184,7 +184,7 @@ def test_chapter_prose_holds_no_measured_time_or_bandwidth(page: Path) -> None:
 
 @chapters
 def test_chapter_quotes_only_names_that_its_cells_make(page: Path) -> None:
-    made = set(re.findall(r"^(?:quote|glue)\(\"(\w+)\"", "\n".join(cells_of(page)), re.M))
+    made = set(re.findall(r"^quote\(\"(\w+)\"", "\n".join(cells_of(page)), re.M))
     quoted = set(re.findall(r"\{glue:text\}`(\w+)", text_of(page)))
     assert quoted == made
 
@@ -213,11 +213,12 @@ class Record:
         return glued
 
 
-def test_record_cell_without_a_record_shows_no_number(
+def test_record_cell_without_a_record_fails_and_says_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quotes = Record(tmp_path, monkeypatch).quotes(monkeypatch)
-    assert set(quotes.values()) == {"(not recorded yet)"}
+    record = Record(tmp_path, monkeypatch)
+    with pytest.raises(AssertionError, match=r"benchmarks/reduce-h200\.json of the course"):
+        record.quotes(monkeypatch)
 
 
 def test_record_cell_takes_its_numbers_from_the_rows(
@@ -343,6 +344,14 @@ def test_built_chapter_shows_the_simulators_own_words(built: Path) -> None:
     assert "st.global" in html  # the real compiler was there
     notebook = json.loads((built / "_sources/chapters/03-cuda/02-first-cuda.ipynb").read_text())
     assert notebook["nbformat"] == 4
+
+
+def test_built_set_up_page_shows_what_the_doctor_said(built: Path) -> None:
+    html = (built / "book/set-up.html").read_text(encoding="utf-8")
+    output = html.partition('class="cell_output')[2].partition("</div>")[0]
+    assert re.search("looked at +found", output)
+    assert "simulator" in output
+    assert sys.prefix not in html  # a page names no folder of the machine that built it
 
 
 def test_built_labs_were_not_executed(built: Path) -> None:
