@@ -210,9 +210,12 @@ def _answer(name: str, texts: Sequence[str]) -> Any:
     of the lab or of a test, and nothing that a test binds can change an answer.
     """
     namespace: dict[str, Any] = {"__name__": f"answer_{name}"}
+    # Paths that no file has, kept by linecache: so a message can show the line it names.
+    folder = f"<{name}>/"
+    for path in [path for path in linecache.cache if path.startswith(folder)]:
+        del linecache.cache[path]
     for number, text in enumerate(texts, 1):
-        # A path that no file has, kept by linecache: so a message can show the line it names.
-        path = f"<{name} {number}>"
+        path = f"{folder}{number}"
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
         exec(compile(text, path, "exec"), namespace)
     return namespace[name]

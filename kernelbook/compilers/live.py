@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbook.errors import CompileError
-from kernelbook.lift import Lifted, lift
+from kernelbook.lift import AS_DEF, Lifted, lift
 
 
 def kernel_of(function: Any) -> tuple[Lifted, str]:
@@ -23,6 +23,9 @@ def kernel_of(function: Any) -> tuple[Lifted, str]:
     """
     python = _python_function(function)
     name = python.__name__
+    if name == "<lambda>" or "<locals>" in python.__qualname__:
+        what = "a lambda" if name == "<lambda>" else f"{name}, defined inside another function"
+        raise CompileError(f"The kernel is {what}; {AS_DEF}.")
     cells = _cells_of(python)
     return lift(cells, name), name
 
@@ -57,8 +60,11 @@ def _notebook_cells(function: types.FunctionType) -> list[str]:
     """The cells that were run, as written; [] when the function belongs to no notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or function.__globals__ is not shell.user_ns:
+    if shell is None:
         return []
+    if function.__globals__ is not shell.user_ns:
+        graded = function.__code__.co_filename.startswith("<")  # an answer put together in a lab
+        return _cells_without_history(function) if graded else []
     history = [str(cell) for cell in shell.history_manager.input_hist_raw[1:]]
     return history if any(history) else _cells_without_history(function)
 
