@@ -89,7 +89,12 @@ def open_batch(
 def grade(
     jobs: Sequence[GradeJob], *, workers: int, done: Callable[[GradeJob, Record], None]
 ) -> list[Record]:
-    """Grade every job; ``done`` is called as each ends. Never raises for a submission's fault."""
+    """Grade every job; ``done`` is called as each ends. Never raises for a submission's fault.
+
+    Raises SandboxError, before anything has run, where learners' code would have no border.
+    """
+    for batch in {job.batch for job in jobs}:
+        sandbox_of(batch)
     results: dict[int, Record] = {}
 
     def finish(number: int, result: Record) -> None:

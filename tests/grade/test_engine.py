@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelbook import release
+from kernelbook.errors import SandboxError
 from kernelbook.grade import engine, record
 from kernelbook.grade.engine import Batch, GradeJob
 from kernelbook.grade.handed_in import handed_in
@@ -196,6 +197,20 @@ def test_grade_other_lab_than_asked_is_refused(tmp_path: Path, batch: Batch) -> 
     assert "wanted: tiny/double" in found.reason
     assert {r.category for r in found.results} == {Category.MISSING}
     assert found.max_points == 5
+
+
+def test_grade_without_a_sandbox_refuses_before_anything_runs(
+    tmp_path: Path, batch: Batch, monkeypatch
+) -> None:
+    def missing() -> None:
+        raise SandboxError("sandbox: no bubblewrap binary found")
+
+    monkeypatch.setattr(engine, "_detected", missing)
+    path = tmp_path / "a.ipynb"
+    path.write_text("{}")
+    with pytest.raises(SandboxError, match="no bubblewrap"):
+        engine.grade([GradeJob(batch, path, "nobody")], workers=1, done=lambda *_: None)
+    assert all(r.learner != "nobody" for r in record.read_all(batch.out))
 
 
 def test_grade_worker_killed_loses_only_the_guilty(
