@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -302,9 +303,22 @@ def _result(answer: dict[str, Any], lifted: Lifted, name: str) -> Compiled:
         answer["refused"],
         line=line,
         cell=cell if elsewhere else None,
+        inside=_definition_around(texts, number),
         text=texts[number - 1] if number and number <= len(texts) else "",
         detail=answer["detail"],
     )
+
+
+def _definition_around(texts: list[str], number: int | None) -> str:
+    """Name of the function whose lines hold line ``number`` of lifted source; "" for none."""
+    number = number or 0
+    above = texts[:number][::-1]
+    if above and above[0].startswith("@"):
+        above = texts[number:]
+    for text in above:
+        if match := re.match(r"def (\w+)", text):
+            return match[1]
+    return ""
 
 
 def _read(process: subprocess.Popen[str], lines: queue.SimpleQueue[str | None]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelbook.errors import CompileError
+from kernelbook.lift.lifted import MAX_MESSAGE, MAX_REASON, place, shortened
 
 
 @dataclass(frozen=True)
 class Compiled:
     """One kernel for one architecture.
 
+    ``ptx``: without comments, so that what is found in it is an instruction and no remark.
     ``registers`` a thread; ``shared_bytes`` static, a block; ``local_bytes`` of stack frame and
     ``spill_bytes`` of spill stores, a thread: None where the assembler could not be asked.
     ``seconds``: what the compilation took.
@@ -36,8 +38,8 @@ class Compiled:
 class KernelRefused(CompileError):
     """The real compiler refuses the code. ``line`` counts in the kernel's own cell.
 
-    ``cell`` is set when the line stands in another one. ``detail``: the compiler's own words,
-    shortened.
+    ``cell`` is set when the line stands in another one. ``text``: the line, ``detail``: the
+    compiler's own words; both shortened.
     """
 
     def __init__(
@@ -47,13 +49,15 @@ class KernelRefused(CompileError):
         *,
         line: int | None = None,
         cell: int | None = None,
+        inside: str = "",
         text: str = "",
         detail: str = "",
     ) -> None:
-        where = name
-        where += f", code cell {cell + 1}" if cell is not None else ""
-        where += f", line {line}" if line is not None else ""
-        quoted = f"\n    {text.strip()}" if text.strip() else ""
-        super().__init__(f"{where}: {reason}{quoted}")
+        name, reason = shortened(name, 60), shortened(reason, MAX_REASON)
+        text = shortened(text.strip(), 80)
+        quoted = f"\n    {text}" if text else ""
+        message = f"{place(name, line, inside, cell is not None)}: {reason}{quoted}"
+        super().__init__(shortened(message, MAX_MESSAGE))
         self.name, self.reason, self.line, self.cell = name, reason, line, cell
         self.text, self.detail = text, detail
+        self.inside = inside if inside != name else ""

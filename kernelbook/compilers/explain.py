@@ -7,14 +7,17 @@ numba-cuda 0.30.4, each seen on a failing kernel of the tests.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 
-from kernelbook.lift.vocabulary import CUDA_NAMES
+from kernelbook.lift.vocabulary import CUDA_NAMES, did_you_mean
 
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
+ARRAY_NAMES = (
+    "T", "dtype", "flat", "itemsize", "nbytes", "ndim", "ravel", "reshape", "shape", "size",
+    "strides", "transpose", "view",
+)  # fmt: skip
 LOCAL_ARRAY = "use cuda.local.array or cuda.shared.array"
 WHOLE_ARRAYS = "computes with whole arrays, which needs new memory; work on single elements"
 FORMATS = "formats a string, which a kernel cannot; print values apart: print('i', i)"
@@ -23,7 +26,9 @@ OPCODES = {
     "IMPORT_NAME": "imports inside a kernel; put the import at the top of a cell",
     "LOAD_BUILD_CLASS": "defines a class inside a kernel",
     "STORE_GLOBAL": "assigns a global; a kernel returns results through its array arguments",
+    "UNPACK_EX": "unpacks with a star; give each value its own name",
 }
+OWN_NAMES = re.compile(r"\$\w[\w.]*|<kernel>|<[\w.]+ object at [^>]*>|\bunknown location\b")
 OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
     "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "and_": "&", "or_": "|",
@@ -57,9 +62,21 @@ def plain_type(name: str) -> str:
         return f"a tuple of {match[1]}"
     if match := re.fullmatch(r"class\((.+)\)", name):
         return f"the type {match[1]}"
+    if match := re.fullmatch(
+        r"(?:type)?Function\(<class '(?:\w+\.)*(\w+)'>\)", name, re.IGNORECASE
+    ):
+        return f"the type {match[1]}"
+    if match := re.search(r"Function\(<[\w -]*?(?:built-in )?function (\w+)", name):
+        return f"the function {match[1]}"
     if name.startswith("DictType"):
         return "a dict"
-    return {"none": "None", "unicode_type": "a string", "str": "a string"}.get(name, name)
+    if name.startswith(("list(", "reflected list(")):
+        return "a list"
+    words = {
+        "none": "None", "unicode_type": "a string", "str": "a string",
+        "Dim3": "a triple of x, y and z",
+    }  # fmt: skip
+    return words.get(name, name)
 
 
 def split_types(text: str) -> list[str]:
@@ -77,17 +94,16 @@ def _unknown_attribute(match: re.Match[str]) -> str:
     name, kind = match[1], match[2]
     if kind.startswith("list("):
         return f"builds a list, which a kernel cannot; {LOCAL_ARRAY}"
-    return f"reads .{name} of {plain_type(kind)}, which has no such attribute"
+    names = ARRAY_NAMES if kind.startswith("array(") else ("x", "y", "z") if kind == "Dim3" else ()
+    meant = did_you_mean(name, names, ".")
+    return f"reads .{name} of {plain_type(kind)}, which has no such attribute{meant}"
 
 
 def _module_attribute(match: re.Match[str]) -> str:
     where, name = match[1] or match[2], match[3]
     where = {"numba.cuda": "cuda", "numpy": "np", "atomic": "cuda.atomic"}.get(where, where)
     known = CUDA_NAMES if where == "cuda" else ()
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"uses {where}.{name}, which does not exist" + (
-        f"; did you mean cuda.{close[0]}?" if close else ""
-    )
+    return f"uses {where}.{name}, which does not exist{did_you_mean(name, known, 'cuda.')}"
 
 
 def _untyped_global(match: re.Match[str]) -> str:
@@ -134,7 +150,7 @@ def _bad_store(types: list[str], message: str) -> str:
         return _bad_index("writes to", target, index, message)
     if not target.startswith("array("):
         return f"writes to an element of {plain_type(target)}, which cannot be changed"
-    hint = "; give the value an index too" if value.startswith("array(") else ""
+    hint = "; give the value an index too, one for each axis" if value.startswith("array(") else ""
     return f"stores {plain_type(value)} in one element of {plain_type(target)}{hint}"
 
 
@@ -158,6 +174,9 @@ def _bad_array(types: list[str], message: str) -> str:
             "makes a shared or local array whose size is computed; write the size as a number, or "
             "as one name that the top of a cell sets (PADDED = TILE + 1)"
         )
+    if len(types) == 2 and plain_type(types[1]) in ("the type float", "the type int"):
+        kind = plain_type(types[1]).removeprefix("the type ")
+        return f"makes an array of {kind}, which has no fixed width; name one: {kind}32 or {kind}64"
     return f"makes an array from {' and '.join(plain_type(t) for t in types)}"
 
 
@@ -171,7 +190,30 @@ def _needs_memory(match: re.Match[str]) -> str:
 
 
 def _opcode(match: re.Match[str]) -> str:
-    return OPCODES.get(match[1], f"uses Python that a kernel cannot ({match[1]})")
+    if match[1].startswith("MATCH_"):
+        return "matches a pattern, which a kernel cannot; write if and elif"
+    return OPCODES.get(match[1], "uses a statement or expression that a kernel cannot")
+
+
+def _untyped(match: re.Match[str]) -> str:
+    name = match[1]
+    if name.startswith("$"):
+        return (
+            "holds a value whose type the compiler cannot find; a name set inside an expression "
+            "(:=) can cause this: write each assignment on its own line"
+        )
+    return f"uses {name.split('.')[0]}, whose type the compiler cannot find; give it one type"
+
+
+def _bad_call(match: re.Match[str]) -> str:
+    name, types = match[1], split_types(match[2])
+    given = " and ".join(plain_type(t) for t in types)
+    if name == "getiter":
+        hint = "; write range(...) around a number" if re.search("int|float", given) else ""
+        return f"loops over {given}, which cannot be looped over{hint}"
+    if name == "setattr" or name == "static_setattr":
+        return f"sets an attribute of {given}; a kernel writes to the elements of its arrays"
+    return f"calls {plain_type(name)} as if it were a function; an index stands in [ ]"
 
 
 def _cannot_unify(match: re.Match[str]) -> str:
@@ -186,7 +228,9 @@ def _first_words(message: str) -> str:
     for line in message.splitlines():
         line = line.strip()
         if line and not line.startswith(("Failed in", "During:", "File ", "- Resolution")):
-            return f"the compiler says: {line[:200]}"
+            line = re.sub(r"\s*\(\d+:\d+\)|[,;]?\s*(?:operation|location):.*", "", line)
+            said = OWN_NAMES.sub("…", line).strip(" .:,")
+            return f"the compiler says: {said[:200]}" if said else ""
     return ""
 
 
@@ -223,8 +267,21 @@ RULES: list[Rule] = [
      lambda m: f"gives {m[2]} arguments for {m[1]}; atomics take (array, index, value)"),
     (re.compile(r"_ol_array_allocate|^<ufunc "), WHOLE_ARRAYS),
     (re.compile(r"Illegal IR, del"), "deletes a name; leave the del out"),
-    (re.compile(r"Invalid use of (.+) with parameters"),
-     lambda m: f"calls {plain_type(m[1])} as if it were a function; an index stands in [ ]"),
+    (re.compile(r"Invalid use of (.+) with parameters \((.*)\)"), _bad_call),
+    (re.compile(r"Casting array\(.+\) to (\w+) directly"),
+     lambda m: f"makes a {m[1]} of a whole array; give the array an index"),
+    (re.compile(r"Type of variable '([^']+)' cannot be determined"), _untyped),
+    (re.compile(r"Cannot resolve setattr: \((.+)\)\.(\w+) ="),
+     lambda m: f"sets .{m[2]} of {plain_type(m[1])}; a kernel writes to elements of arrays"),
+    (re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but (\d+) (?:was|were) given"),
+     lambda m: f"calls {m[1]} with too many arguments"),
+    (re.compile(r"print\(\) function implementation does not support keyword"),
+     "prints with a keyword such as end=; a kernel's print takes values alone"),
+    (re.compile(r"object has no attribute 'dtype'"),
+     "gives an element where an array is wanted; atomics take (array, index, value)"),
+    (re.compile(r"ERROR_INVALID_IR"),
+     "is refused by the compiler's last step, without a line; a float where an integer is wanted "
+     "can cause this, such as the distance of a shuffle"),
     (re.compile(r"Cannot cast (.+) to (\w+)"),
      lambda m: f"uses {plain_type(m[1])} where {m[2]} is wanted"),
     (re.compile(r"printing unimplemented for values of type (.+)"),
@@ -234,7 +291,7 @@ RULES: list[Rule] = [
     (re.compile(r"Keyword arguments are not supported"),
      "passes an argument by name, which this function does not take"),
     (re.compile(r"No implementation of function (?:Function\(<[^>]*>\)|\S+) found for signature:"
-                r"\s*>>> (\w+)\((.*)\)\s*$", re.MULTILINE), _no_implementation),
+                r"\s*>>> ([\w.]+)\s*\((.*)\)\s*$", re.MULTILINE), _no_implementation),
     (re.compile(r"NRT required but not enabled\s*(?:During: lowering \"(.*)\")?"),
      lambda m: _needs_memory(m) if m[1] else
      "needs new memory inside a kernel, which is not to be had; work on single elements"),

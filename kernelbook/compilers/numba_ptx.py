@@ -17,6 +17,7 @@ from typing import Any
 from kernelbook.compilers import ptxas
 from kernelbook.compilers.explain import explain
 from kernelbook.compilers.nvrtc import Refused, too_much_shared
+from kernelbook.lift.signature import require_types
 
 FILE = "<kernel>"
 JIT_OPTIONS = ("device", "fastmath", "inline", "max_registers", "opt")
@@ -33,10 +34,6 @@ STATEMENTS: dict[str, Any] = {
     "void return type": ast.Return,
     "with (context manager)": ast.With,
 }
-SIGNATURE_NODES = (
-    ast.Attribute, ast.Call, ast.Constant, ast.Expression, ast.List, ast.Load, ast.Name, ast.Slice,
-    ast.Subscript, ast.Tuple,
-)  # fmt: skip
 
 
 def compile_function(
@@ -74,6 +71,7 @@ def compile_function(
             raise Refused(explain(error, source), line, _shortened(str(error))) from None
         finally:
             numba.cuda.jit = _real_jit()
+    ptx = ptxas.without_comments(ptx)
     entry = ptxas.entries(ptx)[0]
     limit = options.get("max_registers")
     try:
@@ -113,12 +111,8 @@ def _argument_types(signature: str, function: types.FunctionType) -> tuple[Any, 
     from numba.cuda.core import sigutils
 
     try:
-        tree = ast.parse(signature.strip(), mode="eval")
-        plain = all(isinstance(node, SIGNATURE_NODES) for node in ast.walk(tree))
-        private = "__" in signature
-        whole = isinstance(tree.body, ast.Call)
-        if not plain or private:
-            raise ValueError("it holds more than types")
+        require_types(signature)
+        whole = isinstance(ast.parse(signature.strip(), mode="eval").body, ast.Call)
         arguments, returned = sigutils.normalize_signature(
             signature if whole else f"({signature.strip().rstrip(',')},)"
         )

@@ -31,7 +31,7 @@ def compile_source(source: str, entry: str | None, arch: tuple[int, int]) -> dic
     Raises: Refused.
     """
     target = f"sm_{arch[0]}{arch[1]}"
-    ptx = _compile(source, target)
+    ptx = ptxas.without_comments(_compile(source, target))
     found = ptxas.entries(ptx)
     if entry is None and not found:
         raise Refused("no kernel is defined: no function is declared __global__")

@@ -16,6 +16,7 @@ _SHARED = re.compile(
     re.MULTILINE,
 )
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)")
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
 
 class AssemblerError(Exception):
@@ -25,6 +26,21 @@ class AssemblerError(Exception):
 def entries(ptx: str) -> list[str]:
     """Names of the kernels that PTX defines, in order."""
     return _ENTRY.findall(ptx)
+
+
+def without_comments(ptx: str) -> str:
+    """PTX with a space for each comment outside of strings, lines kept.
+
+    Inline assembler may hold a comment that reads like an instruction; PTX that is searched for
+    instructions must not. Limit: an instruction in a branch that is never taken still stands.
+    """
+
+    def blank(match: re.Match[str]) -> str:
+        if match[0].startswith('"'):
+            return match[0]
+        return "\n" * match[0].count("\n") or " "
+
+    return _COMMENT.sub(blank, ptx)
 
 
 def resources(ptx: str, entry: str, arch: str, max_registers: int | None = None) -> dict[str, int]:

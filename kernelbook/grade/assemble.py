@@ -155,8 +155,7 @@ def device_code(
     try:
         code = lift([*given, *sources], exercise.id, _LIFTED_AS[exercise.kind])
     except NotAKernel as error:
-        where = f" (line {error.line} of its cell)" if error.line else ""
-        return Settled(Category.NOT_A_KERNEL, words(f"{error.reason}{where}", MESSAGE_CHARS)), ()
+        return Settled(Category.NOT_A_KERNEL, words(str(error), MESSAGE_CHARS)), ()
     try:
         compile_kernel(exercise, code)
     except CompileError as error:

@@ -11,8 +11,7 @@ import atexit
 import tempfile
 from pathlib import Path
 
-from kernelbook.compilers import KernelRefused, Worker
-from kernelbook.errors import CompileError
+from kernelbook.compilers import Worker
 from kernelbook.grade.assemble import Compile
 from kernelbook.grade.sandbox import Sandbox
 from kernelbook.lift import Lifted
@@ -29,22 +28,12 @@ def compiler_in(sandbox: Sandbox) -> Compile:
     worker = _worker(sandbox)
 
     def compile_answer(exercise: Exercise, lifted: Lifted) -> None:
-        try:
-            if exercise.kind is Kind.SOURCE:
-                worker.compile_cuda(lifted, exercise.entry)
-            else:
-                worker.compile_kernel(lifted, exercise.id, exercise.signature)
-        except KernelRefused as error:
-            raise CompileError(_plainly(error)) from None
+        if exercise.kind is Kind.SOURCE:
+            worker.compile_cuda(lifted, exercise.entry)
+        else:
+            worker.compile_kernel(lifted, exercise.id, exercise.signature)
 
     return compile_answer
-
-
-def _plainly(error: KernelRefused) -> str:
-    """Where, what and why; the line counts in the answer's own cell."""
-    where = f"Line {error.line}: " if error.line else ""
-    quoted = f" (`{error.text.strip()}`)" if error.text.strip() else ""
-    return f"{where}{error.reason}{quoted}"
 
 
 def _worker(sandbox: Sandbox) -> Worker:

@@ -402,7 +402,8 @@ class GradedCell(IPyNbCell):
             return self._outcome(LOST[reply.status], message)
         if reply.status == "error":
             message = message_of_test(reply, quote=self.parent.plugin.quote)
-            return self._outcome(Category.ERROR, message, said(reply))
+            late = reply.ename == "TimeLimitError"  # the simulator's own limit names the line
+            return self._outcome(Category.TIMEOUT if late else Category.ERROR, message, said(reply))
         try:
             answers = tuple(map(decode, wire_items(reply)))
         except ValueError as error:

@@ -9,7 +9,7 @@ Limit: what cannot be seen to be device code is refused with the reason, also wh
 run. A name is read as it stands when the kernel's own cell ends, as in a notebook run from the top.
 """
 
-from kernelbook.lift.lifted import Lifted, NotAKernel
+from kernelbook.lift.lifted import AS_DEF, Lifted, NotAKernel
 from kernelbook.lift.lifter import lift
 
-__all__ = ["Lifted", "NotAKernel", "lift"]
+__all__ = ["AS_DEF", "Lifted", "NotAKernel", "lift"]

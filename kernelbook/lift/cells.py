@@ -7,20 +7,26 @@ over with a note, unless it is the one that defines the name in question.
 from __future__ import annotations
 
 import ast
+import bisect
 import re
 import textwrap
+import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from kernelbook.lift.lifted import NotAKernel
+from kernelbook.lift.lifted import NotAKernel, shortened
 
 MAX_CELL_CHARS = 100_000
-MAX_MAGIC_LINES = 40
+MAX_NOTEBOOK_CHARS = 500_000  # a syntax tree takes some 400 bytes a character
+MAX_REMEMBERED_CHARS = 600_000
 
 CELL_MAGICS_KEPT = frozenset({"%%capture", "%%prun", "%%time"})  # they run the cell as it is
-MAGIC_LINE = re.compile(r"\s*([%!?]|[\w.]+\?{1,2}\s*$|[\w, ]+=\s*[%!])")
+MAGIC_LINE = re.compile(r"[%!?]|[\w.]+\?{1,2}$|[\w, ]+=\s*[%!]")  # on a line without its margins
+_IN_CODE = re.compile(r"#|\"\"\"|'''|[\"'()\[\]{}]|\\$")
+_IN_STRING = {q: re.compile(rf"\\.|\\$|{q}") for q in ('"', "'", '"""', "'''")}
 
 Position = tuple[int, int]  # (cell, statement in that cell)
 
@@ -54,15 +60,21 @@ class Notebook:
         self.bindings: dict[str, list[Binding]] = {}
         self.star_modules: list[str] = []
         broken: list[tuple[int, str, int | None]] = []
-        for index, cell in enumerate(cells):
-            text, tree, problem, line = parse_cell(cell)
-            self.texts.append(text)
-            if tree is None:
-                broken.append((index, problem, line))
-                self.notes.append(f"code cell {index + 1} was passed over: {problem}")
-                continue
-            for number, statement in enumerate(tree.body):
-                self._bind(statement, (index, number))
+        if sum(len(cell) for cell in cells if len(cell) <= MAX_CELL_CHARS) > MAX_NOTEBOOK_CHARS:
+            limit = f"{MAX_NOTEBOOK_CHARS:,} characters"
+            raise NotAKernel(name, f"cannot be looked for: the code cells hold more than {limit}")
+        for index, source in enumerate(cells):
+            cell = _read(source)
+            self.texts.append(cell.text)
+            self.star_modules += cell.star_modules
+            if cell.problem:
+                broken.append((index, cell.problem, cell.line))
+                head = next((row.strip() for row in source.split("\n") if row.strip()), "")
+                begins = shortened(head, 60)
+                self.notes.append(f"the cell `{begins}` was passed over: {cell.problem}")
+            for binding in cell.bindings:
+                placed = replace(binding, position=(index, binding.position[1]))
+                self.bindings.setdefault(binding.name, []).append(placed)
         last = self.bindings[name][-1].cell if name in self.bindings else -1
         defines = re.compile(rf"^[ \t]*(def\s+{name}\b|{name}\s*=[^=])", re.MULTILINE)
         for index, problem, line in broken:
@@ -72,8 +84,8 @@ class Notebook:
     def resolve(self, name: str, position: Position) -> Binding | None:
         """What ``name`` is bound to at ``position``, else what it is bound to first after it."""
         found = self.bindings.get(name, [])
-        before = [binding for binding in found if binding.position <= position]
-        return before[-1] if before else (found[0] if found else None)
+        after = bisect.bisect_right(found, position, key=lambda binding: binding.position)
+        return found[max(after - 1, 0)] if found else None
 
     def path(self, node: ast.expr, position: Position) -> tuple[Binding, str] | None:
         """(import, full name) behind a dotted expression such as ``np.float32``, else None."""
@@ -87,36 +99,9 @@ class Notebook:
         return found, ".".join([found.path, *reversed(attributes)])
 
     def quote(self, binding: Binding) -> str:
-        """Where a binding stands and how its line reads."""
-        line = binding.node.lineno
-        text = self.texts[binding.cell].split("\n")[line - 1].strip()[:80]
-        return f"code cell {binding.cell + 1}, line {line}: `{text}`"
-
-    def _bind(self, node: ast.stmt, position: Position) -> None:
-        def add(name: str, what: Any, **more: Any) -> None:
-            self.bindings.setdefault(name, []).append(Binding(name, what, node, position, **more))
-
-        for name in _walrus_names(node):
-            add(name, "other", described="set by a walrus expression")
-        if isinstance(node, ast.FunctionDef):
-            add(node.name, "function")
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                bound = alias.asname or alias.name.partition(".")[0]
-                add(bound, "import", path=alias.name if alias.asname else bound)
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if alias.name == "*":
-                    self.star_modules.append(node.module or ".")
-                    continue
-                path = f"{'.' * node.level}{node.module or ''}.{alias.name}"
-                add(alias.asname or alias.name, "import", path=path)
-        elif pairs := constant_pairs(node):
-            for name, value in pairs:
-                add(name, "constant", value=value)
-        else:
-            for name, described in _names_bound_in(node):
-                add(name, "other", described=described)
+        """How the line of a binding reads: a reader finds it by its text."""
+        text = self.texts[binding.cell].split("\n")[binding.node.lineno - 1].strip()[:80]
+        return f"`{text}`"
 
 
 def parse_cell(text: str) -> tuple[str, ast.Module | None, str, int | None]:
@@ -132,18 +117,14 @@ def parse_cell(text: str) -> tuple[str, ast.Module | None, str, int | None]:
         lines[next(i for i, line in enumerate(lines) if line.strip())] = ""
     elif head and lines[0][:1] in " \t":
         lines = textwrap.dedent(text).split("\n")  # as IPython does
-    first_problem: tuple[str, int | None] = ("", None)
-    for _ in range(MAX_MAGIC_LINES):
-        text = "\n".join(lines)
-        tree, problem, line = _parse(text)
-        if tree is not None:
-            return text, tree, "", None
-        first_problem = first_problem if first_problem[0] else (problem, line)
-        if line is None or line > len(lines) or not MAGIC_LINE.match(lines[line - 1]):
-            break
-        magic = lines[line - 1]
-        lines[line - 1] = magic[: len(magic) - len(magic.lstrip())] + "pass"
-    return text, None, *first_problem
+    text = "\n".join(lines)
+    tree, problem, line = _parse(text)
+    if tree is None:
+        plain = "\n".join(_without_magics(lines))
+        if plain != text:
+            text = plain
+            tree, problem, line = _parse(text)
+    return text, tree, problem, line
 
 
 def constant_pairs(node: ast.stmt) -> list[tuple[str, ast.expr]]:
@@ -166,6 +147,124 @@ def constant_pairs(node: ast.stmt) -> list[tuple[str, ast.expr]]:
                 return []
             pairs.append((name.id, value))
     return pairs
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell as read: its text as parsed, what it binds, or why nothing was read of it."""
+
+    text: str
+    bindings: tuple[Binding, ...] = ()
+    star_modules: tuple[str, ...] = ()
+    problem: str = ""
+    line: int | None = None  # of the problem
+
+
+class _Memory:
+    """Cells as read, by their source, the last used up to `MAX_REMEMBERED_CHARS` of it."""
+
+    def __init__(self) -> None:
+        self.cells: OrderedDict[str, Cell] = OrderedDict()
+        self.chars = 0
+        self.lock = threading.Lock()
+
+    def get(self, source: str) -> Cell | None:
+        with self.lock:
+            if source in self.cells:
+                self.cells.move_to_end(source)
+            return self.cells.get(source)
+
+    def keep(self, source: str, cell: Cell) -> None:
+        with self.lock:
+            if source in self.cells or len(source) > MAX_CELL_CHARS:
+                return
+            self.cells[source] = cell
+            self.chars += len(source)
+            while self.chars > MAX_REMEMBERED_CHARS:
+                oldest, _ = self.cells.popitem(last=False)
+                self.chars -= len(oldest)
+
+
+_memory = _Memory()
+
+
+def _read(source: str) -> Cell:
+    """A cell as read, from memory where it was read before: each exercise lifts the same cells."""
+    cell = _memory.get(source)
+    if cell is None:
+        text, tree, problem, line = parse_cell(source)
+        bindings: list[Binding] = []
+        stars: list[str] = []
+        for number, statement in enumerate(tree.body if tree else []):
+            _bind(statement, number, bindings, stars)
+        cell = Cell(text, tuple(bindings), tuple(stars), problem, line)
+        _memory.keep(source, cell)
+    return cell
+
+
+def _bind(node: ast.stmt, number: int, bindings: list[Binding], stars: list[str]) -> None:
+    """Add what the statement binds, in a cell that stands nowhere yet."""
+
+    def add(name: str, what: Any, **more: Any) -> None:
+        bindings.append(Binding(name, what, node, (0, number), **more))
+
+    for name in _walrus_names(node):
+        add(name, "other", described="set inside an expression by :=")
+    if isinstance(node, ast.FunctionDef):
+        add(node.name, "function")
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            bound = alias.asname or alias.name.partition(".")[0]
+            add(bound, "import", path=alias.name if alias.asname else bound)
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            if alias.name == "*":
+                stars.append(node.module or ".")
+                continue
+            path = f"{'.' * node.level}{node.module or ''}.{alias.name}"
+            add(alias.asname or alias.name, "import", path=path)
+    elif pairs := constant_pairs(node):
+        for name, value in pairs:
+            add(name, "constant", value=value)
+    else:
+        for name, described in _names_bound_in(node):
+            add(name, "other", described=described)
+
+
+def _without_magics(lines: list[str]) -> list[str]:
+    """The lines with ``pass`` in place of each magic where a statement could begin.
+
+    A magic lookalike inside a string or a bracket stays: ``%0`` in assembler, ``ok =!done`` in C++.
+    """
+    kept: list[str] = []
+    quote, depth, joined = "", 0, False
+    for line in lines:
+        bare = line.strip()
+        if not (quote or depth or joined) and MAGIC_LINE.match(bare):
+            kept.append(line[: len(line) - len(line.lstrip())] + "pass")
+            continue
+        kept.append(line)
+        quote, depth, joined = _state_after(line, quote, depth)
+    return kept
+
+
+def _state_after(line: str, quote: str, depth: int) -> tuple[str, int, bool]:
+    """(open quote, open brackets, whether a backslash goes on) at a line's end."""
+    at, joined = 0, False
+    while found := (_IN_STRING[quote] if quote else _IN_CODE).search(line, at):
+        mark, at = found[0], found.end()
+        joined = mark == "\\"
+        if joined or mark == "#":
+            break
+        if quote:
+            quote = "" if mark == quote else quote
+        elif mark in _IN_STRING:
+            quote = mark
+        else:
+            depth = max(depth + (1 if mark in "([{" else -1), 0)
+    if len(quote) == 1 and not joined:
+        quote = ""  # a plain string ends with its line
+    return quote, depth, joined
 
 
 def _parse(text: str) -> tuple[ast.Module | None, str, int | None]:
@@ -205,7 +304,17 @@ def _names_bound_in(statement: ast.stmt) -> Iterator[tuple[str, str]]:
         ast.AugAssign: "changed in place",
         ast.Delete: "deleted",
         ast.Assign: "set by an assignment that cannot be read without running it",
-    }.get(type(statement), f"bound inside a larger statement ({type(statement).__name__})")
+        ast.AnnAssign: "named with a type but given no value",
+        ast.AsyncFor: "set by a loop",
+        ast.AsyncWith: "set inside a with block",
+        ast.For: "set by a loop",
+        ast.If: "set inside an if",
+        ast.Match: "set inside a match",
+        ast.Try: "set inside a try block",
+        ast.TryStar: "set inside a try block",
+        ast.While: "set inside a while loop",
+        ast.With: "set inside a with block",
+    }.get(type(statement), "set inside a larger statement")
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()

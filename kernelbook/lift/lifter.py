@@ -5,27 +5,43 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
+import math
 import symtable
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NoReturn
 
-from kernelbook.lift.cells import Binding, Notebook, Position, constant_pairs
-from kernelbook.lift.lifted import Lifted, NotAKernel
-from kernelbook.lift.literals import TYPE, Constants, NotLiteral
+import numpy as np
+
+from kernelbook.lift.audit import Fault, audit
+from kernelbook.lift.cells import Binding, Notebook, Position
+from kernelbook.lift.lifted import AS_DEF, Lifted, NotAKernel
+from kernelbook.lift.literals import ALLOWED, Constants, DataType, NotLiteral, written
+from kernelbook.lift.signature import is_plain_slice
 from kernelbook.lift.source import lift_source
 from kernelbook.lift.text import cut, first_line
 from kernelbook.lift.vocabulary import (
     BUILTINS,
+    CUDA_NAMES,
     DECORATOR_OPTIONS,
     FORBIDDEN,
+    MAX_INT_BITS,
     MODULES,
+    NUMBA_TYPE_MAKERS,
+    did_you_mean,
     is_device_name,
     is_type,
+    known_names,
 )
 
 MAX_DEFINITIONS = 200
 
+SIZES = frozenset({"n", "N", "m", "M", "size", "length", "count", "total", "num"})
+HOST_NAMES = frozenset({
+    "as_cuda_array", "device_array", "device_array_like", "get_current_device", "is_available",
+    "jit", "managed_array", "mapped_array", "pinned_array", "reduce", "select_device", "stream",
+    "synchronize", "to_device",
+})  # fmt: skip
 WHAT = {"constant": "set by an assignment", "import": "an import", "function": "a function"}
 
 
@@ -46,6 +62,8 @@ def lift(cells: Sequence[str], name: str, kind: Literal["kernel", "source"] = "k
         return _Lifter(notebook, name).lift()
     except (RecursionError, MemoryError):
         raise NotAKernel(name, "is nested too deeply to be read") from None
+    except (ArithmeticError, SyntaxError, SystemError, ValueError) as error:
+        raise NotAKernel(name, f"cannot be read ({type(error).__name__}: {error})") from None
 
 
 class _Lifter:
@@ -54,10 +72,11 @@ class _Lifter:
         self.name = name
         self.constants = Constants(notebook)
         self.end: Position = (0, 0)  # as of where names in function bodies are looked up
-        self.needed: dict[Position, Binding] = {}
-        self.texts: dict[Position, list[str]] = {}
+        self.functions: dict[Position, tuple[Binding, list[str]]] = {}
+        self.values: dict[str, tuple[Binding, str]] = {}  # constants, and how each is written
+        self.types: dict[str, str] = {}  # full names of data types in them → names here
         self.imports: dict[str, Binding] = {}
-        self.looked_up: dict[str, Position] = {}
+        self.checked: set[tuple[str, str]] = set()  # names of imports that mean one thing only
 
     def lift(self) -> Lifted:
         found = self.notebook.bindings.get(self.name, [])
@@ -66,26 +85,21 @@ class _Lifter:
         kernel = found[-1]
         self.end = (kernel.cell, 10**9)
         if kernel.what != "function":
-            described = kernel.described or WHAT[kernel.what]
-            self._refuse(
-                kernel,
-                f"is {described}; write it as a function under @cuda.jit, at the top level of a "
-                "cell",
-            )
+            self._refuse(kernel, f"is {kernel.described or WHAT[kernel.what]}; {AS_DEF}")
         if self._need_function(kernel).get("device"):
             self._refuse(kernel, "is a device function; leave device=True out to make it a kernel")
-        self._check_one_value_each()
         return self._emit()
 
     def _need_function(self, binding: Binding) -> dict[str, Any]:
         """Check a function, take it and all that it refers to; returns its decorator's options."""
         node = binding.node
         assert isinstance(node, ast.FunctionDef)
+        self._check_numbers(binding, node)
         options = self._check_decorator(binding, node)
-        if binding.position in self.needed:
+        if binding.position in self.functions:
             return options
         self._check_arguments(binding, node)
-        self._take(binding)
+        self._take(binding, node, options)
         names = self._global_names(binding)
         self._check_body(binding, node, names)
         for name, user in _first_uses(node, names):
@@ -99,17 +113,19 @@ class _Lifter:
                 return
             if hasattr(builtins, name):
                 self._refuse(binding, f"uses {name}, which runs only on the host", user)
-            self._refuse(binding, f"uses {name!r}, which no cell defines{self._hint(name)}", user)
+            hint = self._hint(name) or ("" if name in SIZES else self._nearest(binding, name))
+            hint = hint or f". {_pass_in(binding, name)}, or give it a value"
+            self._refuse(binding, f"uses {name}, which no cell defines{hint}", user)
         if found.what == "import":
             self._need_import(binding, found, user)
             return
-        self.looked_up[name] = found.position
         if found.what == "constant":
             self._need_constant(binding, found, user)
         elif found.what == "other":
             self._refuse(
                 binding,
-                f"uses {name!r}, which is {found.described} ({self.notebook.quote(found)})",
+                f"uses {name}, which is neither a parameter nor a constant of yours: it is "
+                f"{found.described} ({self.notebook.quote(found)}). {_pass_in(binding, name)}",
                 user,
             )
         else:
@@ -117,17 +133,25 @@ class _Lifter:
             if not found.node.decorator_list:
                 self._refuse(
                     binding,
-                    f"calls {name!r}, a plain Python function; put @cuda.jit(device=True) above it",
+                    f"calls {name}, a plain Python function; put @cuda.jit(device=True) above it",
                     user,
                 )
             self._need_function(found)
 
     def _need_import(self, binding: Binding, found: Binding, user: ast.AST) -> None:
+        self._check_import(binding, found, user)
+        taken = self.imports.setdefault(found.name, found)
+        if taken.path != found.path:
+            self._refuse(binding, f"uses {found.name} for both {taken.path} and {found.path}", user)
+
+    def _check_import(self, binding: Binding, found: Binding, user: ast.AST) -> None:
+        if (found.name, found.path) in self.checked:
+            return
         module = found.path if found.path in MODULES else found.path.rpartition(".")[0]
         if module not in MODULES:
             self._refuse(
                 binding,
-                f"uses {found.name!r} from {found.path}; device code may use math, numpy, "
+                f"uses {found.name} from {found.path}; device code may use math, numpy, "
                 "operator, numba and numba.cuda",
                 user,
             )
@@ -135,51 +159,52 @@ class _Lifter:
             if other.what != "import":
                 self._refuse(
                     binding,
-                    f"uses {found.name!r}, an import whose name is given to something else "
+                    f"uses {found.name}, an import whose name is given to something else "
                     f"({self.notebook.quote(other)})",
                     user,
                 )
-        taken = self.imports.setdefault(found.name, found)
-        if taken.path != found.path:
-            self._refuse(
-                binding, f"uses {found.name!r} for both {taken.path} and {found.path}", user
-            )
+        self.checked.add((found.name, found.path))
 
     def _need_constant(self, binding: Binding, found: Binding, user: ast.AST) -> Any:
         try:
             value = self.constants.value(found)
+            self.values[found.name] = (found, written(value, self.types))
         except NotLiteral as problem:
             self._refuse(
                 binding,
-                f"uses {found.name!r}, which is {problem} ({self.notebook.quote(found)}). A kernel "
-                "can use numbers, strings, tuples and types written out at the top level of a "
-                "cell; pass anything else as an argument",
+                f"uses {found.name}, which is {problem} ({self.notebook.quote(found)}). {ALLOWED}",
                 user,
             )
-        for used in self.constants.used.values():
-            self._take(used)
         for used in self.constants.imports:
-            self._need_import(binding, used, user)
+            self._check_import(binding, used, user)
+        self._check_count(binding)
         return value
 
-    def _take(self, binding: Binding) -> None:
-        if binding.position in self.needed:
-            return
-        self.needed[binding.position] = binding
-        if len(self.needed) > MAX_DEFINITIONS:
-            self._refuse(binding, f"needs more than {MAX_DEFINITIONS} definitions")
-        lines = cut(self.notebook.texts[binding.cell], binding.node)
+    def _take(self, binding: Binding, node: ast.FunctionDef, options: dict[str, Any]) -> None:
+        lines = cut(self.notebook.texts[binding.cell], node, _decorator(node, options))
         if lines is None:
             self._refuse(
                 binding,
                 "is laid out so that it cannot be taken out of its cell; leave out annotations "
                 "and write @cuda.jit on one line",
             )
-        self.texts[binding.position] = lines
+        self.functions[binding.position] = (binding, lines)
+        self._check_count(binding)
+
+    def _check_count(self, binding: Binding) -> None:
+        if len(self.functions) + len(self.values) > MAX_DEFINITIONS:
+            self._refuse(binding, f"needs more than {MAX_DEFINITIONS} definitions")
+
+    def _check_numbers(self, binding: Binding, node: ast.FunctionDef) -> None:
+        """First of all: Python fails to print a number of many digits."""
+        for part in ast.walk(node):
+            number = getattr(part, "value", None)
+            if isinstance(number, int) and number.bit_length() > MAX_INT_BITS:
+                self._refuse(binding, "uses a number that is too large", part)
 
     def _check_decorator(self, binding: Binding, node: ast.FunctionDef) -> dict[str, Any]:
         if not node.decorator_list:
-            self._refuse(binding, "is a plain Python function; put @cuda.jit above its def")
+            self._refuse(binding, f"is a plain Python function; {AS_DEF}")
         if len(node.decorator_list) > 1:
             second = node.decorator_list[1]
             self._refuse(binding, "has more decorators than @cuda.jit alone", second)
@@ -214,7 +239,10 @@ class _Lifter:
                     f"gives @cuda.jit the option {option.arg or '**'}; allowed are {allowed}",
                     option.value,
                 )
-            if not isinstance(option.value, ast.Constant):
+            if not isinstance(option.value, ast.Constant) or not (
+                isinstance(option.value.value, bool | int | None)
+                or option.value.value in ("always", "never")
+            ):
                 self._refuse(
                     binding, f"gives the option {option.arg} as something other than a literal",
                     option.value,
@@ -256,11 +284,11 @@ class _Lifter:
                 continue
             self._need_import(binding, found[0], node)
             if not is_device_name(found[1]):
-                self._refuse(binding, f"uses {found[1]}, which is not device code", node)
+                self._refuse(binding, _not_device(ast.unparse(node), found[1]), node)
 
     def _global_names(self, binding: Binding) -> set[str]:
         """Names that the function, or one nested in it, looks up at module level."""
-        text = "\n".join(self.texts[binding.position])
+        text = "\n".join(self.functions[binding.position][1])
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -305,41 +333,46 @@ class _Lifter:
             )
         if isinstance(node, ast.Subscript):
             inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            return self._is_signature(binding, node.value) and all(map(_is_plain_slice, inner))
+            return self._is_signature(binding, node.value) and all(map(is_plain_slice, inner))
         if isinstance(node, ast.Name):
             found = self.notebook.resolve(node.id, binding.position)
             if found is not None and found.what == "constant" and found.position < binding.position:
                 value = self._need_constant(binding, found, node)
-                return value is TYPE or isinstance(value, str)
-        path = self._imported(binding, node)
-        return path is not None and is_type(path)
-
-    def _check_one_value_each(self) -> None:
-        """In source order, the last value that each name gets must be the one looked up."""
-        last: dict[str, Position] = {}
-        for position in sorted(self.needed):
-            last.update(dict.fromkeys(_defines(self.needed[position]), position))
-        for name, position in self.looked_up.items():
-            if last[name] != position:
-                self._refuse(self.needed[position], f"needs {name!r} with two different values")
+                return isinstance(value, DataType | str)
+        path = self._imported(binding, node) or ""
+        return is_type(path) or path.rpartition(".")[2] in NUMBA_TYPE_MAKERS
 
     def _emit(self) -> Lifted:
         lines: list[str] = []
         origin: dict[int, tuple[int, int]] = {}
-        names: list[str] = []
+        found = list(self.values.values())
         for name, binding in sorted(self.imports.items()):
             lines.append(_import_line(name, binding.path))
             origin[len(lines)] = (binding.cell, binding.node.lineno)
-        for position in sorted(self.needed):
-            binding = self.needed[position]
-            names += _defines(binding)
-            if isinstance(binding.node, ast.FunctionDef):
+        for path, name in sorted(self.types.items()):
+            lines.append(_import_line(name, path))
+            origin[len(lines)] = min((binding.cell, binding.node.lineno) for binding, _ in found)
+        made = [(b, [f"{b.name} = {text}"], b.node.lineno) for b, text in found]
+        made += [(b, texts, first_line(b.node)) for b, texts in self.functions.values()]
+        names: list[str] = []
+        for binding, texts, first in sorted(made, key=lambda one: one[0].position):
+            names.append(binding.name)
+            if binding.what == "function":
                 lines += ["", ""]
-            for line, text in enumerate(self.texts[position], first_line(binding.node)):
+            for line, text in enumerate(texts, first):
                 lines.append(text)
                 origin[len(lines)] = (binding.cell, line)
         source = "\n".join(lines) + "\n"
-        return Lifted(source, tuple(dict.fromkeys(names)), origin, tuple(self.notebook.notes))
+        try:
+            audit(source)
+        except Fault as fault:
+            at = [(b, line) for b, texts, first in made
+                  for line, _ in enumerate(texts, first)
+                  if (b.cell, line) == origin.get(fault.line)]  # fmt: skip
+            if at:
+                self._refuse(at[0][0], fault.reason, line=at[0][1])
+            raise NotAKernel(self.name, fault.reason, *origin.get(fault.line, ())) from None
+        return Lifted(source, tuple(names), origin, tuple(self.notebook.notes))
 
     def _hint(self, name: str) -> str:
         if not name.isascii():
@@ -349,10 +382,29 @@ class _Lifter:
             return f"; `from {module} import *` does not say what it brings, import by name"
         return ""
 
-    def _refuse(self, binding: Binding, reason: str, node: ast.AST | None = None) -> NoReturn:
-        line = getattr(node, "lineno", binding.node.lineno)
-        who = "" if binding.name == self.name else f"it needs {binding.name!r}, which "
-        raise NotAKernel(self.name, who + reason, binding.cell, line)
+    def _nearest(self, binding: Binding, name: str) -> str:
+        assert isinstance(binding.node, ast.FunctionDef)
+        parts = list(ast.walk(binding.node))
+        own = {part.arg for part in parts if isinstance(part, ast.arg)}
+        own |= {
+            part.id
+            for part in parts
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        }
+        return did_you_mean(name, [*BUILTINS, *self.notebook.bindings, *own])
+
+    def _refuse(
+        self, binding: Binding, reason: str, node: ast.AST | None = None, line: int = 0
+    ) -> NoReturn:
+        own = self.notebook.bindings[self.name][-1].cell
+        raise NotAKernel(
+            self.name,
+            reason,
+            binding.cell,
+            line or getattr(node, "lineno", binding.node.lineno),
+            inside=binding.name,
+            elsewhere=binding.cell != own,
+        )
 
 
 def _walk(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -372,19 +424,38 @@ def _first_uses(function: ast.FunctionDef, names: set[str]) -> Iterator[tuple[st
             yield node.id, node
 
 
-def _is_plain_slice(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Slice)
-        and node.lower is None
-        and node.upper is None
-        and (node.step is None or isinstance(node.step, ast.Constant))
-    )
+def _pass_in(binding: Binding, name: str) -> str:
+    """What to do about a name that only the host has."""
+    assert isinstance(binding.node, ast.FunctionDef)
+    parameters = binding.node.args.args
+    size = f", or use {parameters[0].arg}.size" if parameters and name in SIZES else ""
+    return f"Pass it in as an argument{size}"
 
 
-def _defines(binding: Binding) -> list[str]:
-    if isinstance(binding.node, ast.FunctionDef):
-        return [binding.node.name]
-    return [name for name, _ in constant_pairs(binding.node)]
+def _not_device(as_written: str, path: str) -> str:
+    """What is wrong with a name such as ``cuda.threadidx.x``: misspelt, or of the host."""
+    module = next((m for m in ("numba.cuda", "numpy", "math") if path.startswith(f"{m}.")), "")
+    steps = path.removeprefix(f"{module}.").split(".") if module else []
+    if not steps:
+        return f"uses {as_written}, which is not device code"
+    on_host = {"math": math, "numpy": np}.get(module)
+    if steps[0] in HOST_NAMES or hasattr(on_host, steps[0]):
+        return f"uses {as_written}, which runs only on the host"
+    first_known = module != "numba.cuda" or steps[0] in CUDA_NAMES
+    known = {name.rpartition(".")[2] for name in known_names(path)} if first_known else CUDA_NAMES
+    wrong = steps[-1] if first_known else steps[0]
+    front = as_written.removesuffix(".".join(steps if not first_known else steps[-1:]))
+    meant = did_you_mean(wrong, known, front) if front != as_written else ""
+    return f"uses {as_written}, which {'does not exist' if meant else 'is not device code'}{meant}"
+
+
+def _decorator(node: ast.FunctionDef, options: dict[str, Any]) -> str:
+    """The decorator as it is handed out: without signatures, which Numba would run as Python."""
+    written_as = node.decorator_list[0]
+    call = isinstance(written_as, ast.Call)
+    jit = ast.unparse(written_as.func if isinstance(written_as, ast.Call) else written_as)
+    kept = ", ".join(f"{key}={value!r}" for key, value in options.items() if key != "cache")
+    return f"@{jit}({kept})" if call else f"@{jit}"
 
 
 def _import_line(name: str, path: str) -> str:

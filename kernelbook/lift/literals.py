@@ -1,7 +1,8 @@
 """The values of module-level constants, computed from the syntax tree under limits of size.
 
 A constant is a number, string, tuple or data type written out, or arithmetic on such. Nothing that
-a cell defines is called; the only calls are Python's and NumPy's own number types.
+a cell defines is called; the only calls are Python's and NumPy's own number types, around a number
+or around "inf" and "nan", which have no other spelling.
 """
 
 from __future__ import annotations
@@ -9,18 +10,17 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernelbook.lift.cells import Binding, Notebook
-from kernelbook.lift.vocabulary import is_type
+from kernelbook.lift.vocabulary import MAX_INT_BITS, NUMPY_TYPES, is_type
 
-MAX_INT_BITS = 128
 MAX_LENGTH = 100_000  # characters of a string, items of a tuple
-
-TYPE = object()  # stands for the value of a constant that names a data type
+MAX_TOTAL_LENGTH = 1_000_000
 
 OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -50,9 +50,23 @@ DESCRIBED: dict[type, str] = {
     ast.Lambda: "a lambda",
     ast.List: "a list",
     ast.ListComp: "a list",
-    ast.NamedExpr: "a walrus expression",
+    ast.NamedExpr: "an expression with := in it",
     ast.Set: "a set",
 }
+
+
+ALLOWED = (
+    "A kernel can use numbers, strings, tuples and types written out at the top level of a cell, "
+    "and arithmetic on them (TILE + 1, np.float32(0.5)); pass anything else as an argument"
+)
+SPELLED = frozenset({"inf", "-inf", "infinity", "-infinity", "nan"})
+
+
+@dataclass(frozen=True)
+class DataType:
+    """The value of a constant that names a data type, by its full name: ``numpy.float32``."""
+
+    path: str
 
 
 class NotLiteral(Exception):
@@ -60,21 +74,23 @@ class NotLiteral(Exception):
 
 
 class Constants:
-    """Values of constants, each computed once; remembers which bindings they rest on."""
+    """Values of constants, each computed once; remembers which imports they rest on."""
 
     def __init__(self, notebook: Notebook) -> None:
         self.notebook = notebook
         self.values: dict[tuple[str, tuple[int, int]], Any] = {}
-        self.used: dict[tuple[int, int], Binding] = {}
         self.imports: list[Binding] = []
+        self.length = 0  # of all values, each counted once
 
     def value(self, binding: Binding) -> Any:
         """The value of a "constant" binding. Raises: NotLiteral."""
         key = (binding.name, binding.position)
         if key not in self.values:
             assert binding.value is not None
-            self.values[key] = self.evaluate(binding.value, binding)
-            self.used[binding.position] = binding
+            value = self.values[key] = self.evaluate(binding.value, binding)
+            self.length += _length(value) if isinstance(value, str | tuple) else 1
+            if self.length > MAX_TOTAL_LENGTH:
+                raise NotLiteral("one of many values that are too long in all")
         return self.values[key]
 
     def evaluate(self, node: ast.expr, binding: Binding) -> Any:
@@ -111,7 +127,7 @@ class Constants:
         if path is None:
             raise NotLiteral("something computed")
         if is_type(path):
-            return TYPE
+            return DataType(path)
         module, _, leaf = path.partition(".")
         value = {"math": vars(math), "numpy": vars(np)}.get(module, {}).get(leaf)
         if not isinstance(value, float):
@@ -128,7 +144,8 @@ class Constants:
             if path.startswith("numpy.") and is_type(path):
                 convert = getattr(np, path.removeprefix("numpy."))
         value = self.evaluate(node.args[0], binding) if convert else None
-        if not isinstance(value, (*NUMBERS, str)):
+        spelled = isinstance(value, str) and value.lower() in SPELLED
+        if not isinstance(value, NUMBERS) and not spelled:
             raise NotLiteral("the result of a call")
         try:
             return _bounded(convert(value))
@@ -141,6 +158,46 @@ class Constants:
             return None
         self.imports.append(found[0])
         return found[1]
+
+
+def written(value: Any, types: dict[str, str]) -> str:
+    """An expression for a value, of literals and of data types by the names in ``types``.
+
+    types: full name of a data type → name in the source to be; filled here. What the learner wrote
+    is not in the expression: a statement may hold more than the value that is taken from it.
+    Raises: NotLiteral.
+    """
+    pieces: list[str] = []
+    length = 0
+    for piece in _written(value, types):
+        pieces.append(piece)
+        length += len(piece)
+        if length > MAX_LENGTH:  # a tuple that holds one long tuple many times
+            raise NotLiteral("a value that is too long")
+    return "".join(pieces)
+
+
+def _written(value: Any, types: dict[str, str]) -> Iterator[str]:
+    if isinstance(value, tuple):
+        yield "("
+        for number, item in enumerate(value):
+            yield ", " if number else ""
+            yield from _written(item, types)
+        yield ",)" if len(value) == 1 else ")"
+    elif isinstance(value, np.generic):
+        name = type(value).__name__
+        if name not in NUMPY_TYPES:
+            raise NotLiteral(f"a {name}")
+        yield from _written(DataType(f"numpy.{name}"), types)
+        yield from ("(", *_written(value.item(), types), ")")
+    elif isinstance(value, DataType):
+        yield types.setdefault(value.path, f"_{value.path.replace('.', '_')}")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield "(1e999 - 1e999)" if math.isnan(value) else "1e999" if value > 0 else "-1e999"
+    elif isinstance(value, complex) and not np.isfinite(value):
+        raise NotLiteral("a complex number that is not finite")
+    else:
+        yield repr(value)
 
 
 def _apply(op: ast.AST, *values: Any) -> Any:
@@ -162,10 +219,17 @@ def _apply(op: ast.AST, *values: Any) -> Any:
 def _bounded(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
         raise NotLiteral("a number that is too large")
-    if isinstance(value, str | tuple) and len(value) > MAX_LENGTH:
+    if isinstance(value, str | tuple) and _length(value) > MAX_LENGTH:
         raise NotLiteral("a value that is too long")
     if isinstance(value, tuple) and any(
         isinstance(inner, tuple) for item in value if isinstance(item, tuple) for inner in item
     ):
         raise NotLiteral("a tuple nested more than twice")
     return value
+
+
+def _length(value: str | tuple[Any, ...]) -> int:
+    """Characters, or items with those of the tuples inside."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(len(item) if isinstance(item, tuple) else 1 for item in value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from kernelbook.lift.cells import Binding, Notebook
@@ -10,6 +11,7 @@ from kernelbook.lift.lifted import Lifted, NotAKernel
 from kernelbook.lift.literals import DESCRIBED, MAX_LENGTH, Constants, NotLiteral
 
 MAX_PIECES = 1000
+UNREADABLE = re.compile("[\0\ud800-\udfff]")  # the compiler's API takes UTF-8 up to a null
 
 Piece = tuple[str, int, ast.expr]  # (text, cell, the literal that it stands in)
 
@@ -47,7 +49,15 @@ def lift_source(notebook: Notebook, name: str) -> Lifted:
             binding.cell,
             binding.node.lineno,
         ) from None
-    return Lifted("".join(p[0] for p in pieces), (name,), _origin(pieces), tuple(notebook.notes))
+    text = "".join(p[0] for p in pieces)
+    if UNREADABLE.search(text):
+        raise NotAKernel(
+            name,
+            "holds a letter that no C++ source can hold (a null or half of a pair); write it out",
+            binding.cell,
+            binding.node.lineno,
+        )
+    return Lifted(text, (name,), _origin(pieces), tuple(notebook.notes))
 
 
 def _pieces(constants: Constants, node: ast.expr, binding: Binding) -> Iterator[Piece]:

@@ -1,4 +1,8 @@
-"""Cutting a statement out of its cell, and blanking annotations, with lines and columns kept."""
+"""Cutting a function out of its cell: lines and columns kept, what Python would run left out.
+
+The decorator is written anew and annotations are blanked; a signature in the one and an expression
+in the other are the learner's, and no compiler here reads them.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +16,28 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def cut(cell: str, node: ast.stmt) -> list[str] | None:
-    """The statement's own lines, its parameter and return annotations overwritten by blanks.
+def cut(cell: str, node: ast.FunctionDef, decorator: str) -> list[str] | None:
+    """The function's own lines under ``decorator``, annotations of parameters and result blanked.
 
-    An annotation is an expression that Python would run and that no compiler here reads.
-    Returns None when the lines so made do not parse to the same statement.
+    Returns None when the lines so made do not parse to the same function.
     """
     first, last = first_line(node), node.end_lineno or node.lineno
     lines = [line.encode() for line in cell.split("\n")[first - 1 : last]]
     bare = copy.deepcopy(node)
-    if isinstance(node, ast.FunctionDef) and isinstance(bare, ast.FunctionDef):
-        for argument in (*node.args.posonlyargs, *node.args.args):
-            if argument.annotation is not None:
-                start = (argument.lineno - first, argument.col_offset)
-                _blank(lines, first, start, argument.annotation, b":")
-        if node.returns is not None:
-            row = node.returns.lineno - first
-            start = (row, lines[row].rfind(b"->", 0, node.returns.col_offset))
-            _blank(lines, first, start, node.returns, b"->")
-        for argument in (*bare.args.posonlyargs, *bare.args.args):
-            argument.annotation = None
-        bare.returns = None
-    else:
-        lines[-1] = lines[-1][: node.end_col_offset]  # other statements may share the lines
-        if isinstance(node, ast.AnnAssign) and node.value is not None:
-            start = (node.target.lineno - first, node.target.col_offset)
-            _blank(lines, first, start, node.annotation, b":")
-            bare = ast.Assign(targets=[node.target], value=node.value)
-        lines[0] = lines[0][node.col_offset :]
+    for argument in (*node.args.posonlyargs, *node.args.args):
+        if argument.annotation is not None:
+            start = (argument.lineno - first, argument.col_offset)
+            _blank(lines, first, start, argument.annotation, b":")
+    if node.returns is not None:
+        row = node.returns.lineno - first
+        start = (row, lines[row].rfind(b"->", 0, node.returns.col_offset))
+        _blank(lines, first, start, node.returns, b"->")
+    for argument in (*bare.args.posonlyargs, *bare.args.args):
+        argument.annotation = None
+    bare.returns = None
+    above = node.lineno - first  # lines of the decorator, and of comments below it
+    lines[:above] = [decorator.encode(), *[b""] * (above - 1)]
+    bare.decorator_list = [ast.parse(decorator.removeprefix("@"), mode="eval").body]
     try:
         texts = [line.decode() for line in lines]
         again = ast.parse("\n".join(texts)).body

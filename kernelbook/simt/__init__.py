@@ -11,8 +11,10 @@ from kernelbook.simt.errors import (
     DeadlockError,
     KernelError,
     LaunchError,
+    LaunchInterrupted,
     NotSimulated,
     SimulatorWarning,
+    TimeLimitError,
     WarpError,
 )
 from kernelbook.simt.module import install, installed
@@ -27,9 +29,11 @@ __all__ = [
     "DeadlockError",
     "KernelError",
     "LaunchError",
+    "LaunchInterrupted",
     "NotSimulated",
     "Observer",
     "SimulatorWarning",
+    "TimeLimitError",
     "Trace",
     "WarpError",
     "cuda",

@@ -10,6 +10,7 @@ Source: the public names of numba-cuda 0.30.4.
 # ruff: noqa: F401 (the imports are the point)
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -214,7 +215,9 @@ def __getattr__(name: str) -> Any:
         raise NotSimulated(
             f"numba.cuda.{name} is not simulated: it needs a GPU, its driver or its compiler"
         )
-    raise AttributeError(f"module 'numba.cuda' has no attribute {name!r}")
+    raise AttributeError(
+        f"module 'numba.cuda' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+    )
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -39,6 +39,17 @@ class WarpError(DeadlockError):
     """A warp operation whose mask and lanes do not fit."""
 
 
+class TimeLimitError(SimulatorError):
+    """A launch took longer than it may: mostly a loop that never ends."""
+
+
+class LaunchInterrupted(KeyboardInterrupt):
+    """The learner interrupted a launch. A notebook shows the message, not our frames."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
 class LaunchError(SimulatorError):
     """The launch asks for what the device does not have, or is not a launch at all."""
 
@@ -57,20 +68,35 @@ class SimulatorWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a running kernel. ``text`` is the source line, stripped ("" if not known)."""
+    """A place in a running kernel. ``text`` is the source line, stripped ("" if not known).
+
+    via: the way there when the line is a device function's, such as "in warp_sum, line 7, called
+    from reduce_block, line 12": line numbers count in the cell that holds the function.
+    """
 
     kernel: str
     block: str
     thread: str
     line: int
     text: str
+    via: str = ""
 
     def says(self, what: str, advice: str = "") -> str:
         """The message for this place: the one form that all simulator errors share."""
-        head = f"{self.kernel}, block {self.block}, thread {self.thread}, line {self.line}: {what}"
+        place = self.via or f"line {self.line}"
+        head = f"{self.kernel}, block {self.block}, thread {self.thread}, {place}: {what}"
         if advice:
             head = f"{head.rstrip('.')}. {advice}"
         return f"{head}\n    {self.line} | {self.text}" if self.text else head
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step of the way to a place: a function of the kernel's and the line that it is on."""
+
+    function: str
+    file: str
+    line: int
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
@@ -80,15 +106,17 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def user_line(traceback: TracebackType | None, files: Iterable[str]) -> tuple[str, int] | None:
-    """(file, line) of the innermost traceback entry in ``files``, else outside the simulator."""
-    known, found, other = set(files), None, None
+def user_entries(traceback: TracebackType | None, files: Iterable[str]) -> list[TracebackType]:
+    """Traceback entries in ``files``, innermost first; else the innermost that is not ours."""
+    known = set(files)
+    found: list[TracebackType] = []
+    other: list[TracebackType] = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if code.co_filename in known:
-            found = (code.co_filename, traceback.tb_lineno)
+            found.insert(0, traceback)
         elif not is_ours(code):
-            other = (code.co_filename, traceback.tb_lineno)
+            other = [traceback]
         traceback = traceback.tb_next
     return found or other
 

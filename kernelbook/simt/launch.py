@@ -21,6 +21,7 @@ from kernelbook.simt import device, host, seam, signatures
 from kernelbook.simt.args import ArgHint, InOut
 from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
 from kernelbook.simt.freeze import Frozen
+from kernelbook.simt.limit import time_limit
 from kernelbook.simt.memory import wrap
 from kernelbook.simt.registers import blockDim, blockIdx, gridDim, now, threadIdx
 from kernelbook.simt.scheduler import Grid, KernelInfo
@@ -208,7 +209,8 @@ class Configured:
         info = KernelInfo(name, frozen, *self.ndims, dispatcher.shapes)
         grid = Grid(function, device_args, (self.griddim, self.blockdim), self.sharedmem, info)
         width, height, depth = self.griddim
-        grid.run((x, y, z) for z in range(depth) for y in range(height) for x in range(width))
+        with time_limit():
+            grid.run((x, y, z) for z in range(depth) for y in range(height) for x in range(width))
         for copy_back in after:
             copy_back()
 

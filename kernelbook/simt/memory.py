@@ -20,12 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import seam, stuck
+from kernelbook.simt import bounds, seam, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
+from kernelbook.simt.whole import whole_array
 
 Index = tuple[int, ...]
 _ATOMIC_TYPES = "ilqILQfd"  # type characters of 32- and 64-bit integers and floats
+# fmt: off
+_BINARY = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+    "lshift", "rshift", "divmod",
+)
+_OTHER_OPERATORS = (
+    "lt", "le", "gt", "ge", "ne", "neg", "pos", "invert", "abs", "int", "float", "complex",
+    "round", "floor", "ceil", "trunc",
+)
+# fmt: on
 
 
 class Array:
@@ -73,6 +84,13 @@ class Array:
     def ravel(self) -> Array:
         return self.reshape(-1)
 
+    @property
+    def flat(self) -> Array:
+        """All elements on one axis, rows first; needs contiguous memory."""
+        if not self.data.flags.c_contiguous:
+            raise KernelError(f"{self.label()}.flat needs contiguous memory: give an index an axis")
+        return self.view_of(self.data.reshape(-1), "flat")
+
     def view(self, dtype: Any) -> Array:
         """The same bytes read as another type."""
         return self.view_of(self.data.view(as_dtype(dtype)), "view()")
@@ -96,7 +114,20 @@ class Array:
         self._store(index, value)
 
     def __bool__(self) -> bool:
-        raise TypeError("an array has no truth value in a kernel; index it")
+        raise whole_array(self)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise whole_array(self)
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        raise whole_array(self)
+
+    def __eq__(self, other: object) -> Any:
+        if other is None or other is self:
+            return other is self
+        raise whole_array(self)
+
+    __hash__ = object.__hash__
 
     def view_of(self, data: np.ndarray[Any, Any], at: Any) -> Array:
         """An array over ``data``, part of this one's memory, that remembers where it came from."""
@@ -141,7 +172,7 @@ class Array:
             if isinstance(value, (float, np.floating)):
                 return _saturated(float(value), dtype)
         if isinstance(value, Array):
-            raise TypeError(f"an array can't be stored into one element of {self.label()}")
+            raise whole_array(value)
         return dtype.type(value)
 
     def element(self, index: Any, verb: str) -> Index:
@@ -189,17 +220,25 @@ class Array:
         size = str(self.size) if self.ndim == 1 else f"shape {self.shape}"
         text = f"size {size}" if self.ndim == 1 else size
         what = f"{verb} {name}[{_index_text(at)}], {text}"
-        return BoundsError(stuck.here(frame).says(what, self._advice(verb, at)))
+        numbers = tuple(
+            None if isinstance(i, slice) else _as_int(i) for i in _expanded(at, self.ndim)
+        )
+        return BoundsError(stuck.here(frame).says(what, bounds.advice(self, verb, numbers, frame)))
 
-    def _advice(self, verb: str, at: tuple[Any, ...]) -> str:
-        before = {"reads": "loading", "writes": "storing"}.get(verb, "the atomic")
-        numbers = [i for i in at if not isinstance(i, slice) and i is not Ellipsis]
-        if any(_as_int(i) < 0 for i in numbers):
-            return (
-                "A negative index is a defect: compiled code silently wraps it to the other end. "
-                f"Compare the index with 0 before {before}."
-            )
-        return f"The tail is not guarded: compare the index with the size before {before}."
+
+def _refuse_whole(name: str) -> None:
+    def method(self: Array, *_: Any) -> Any:
+        raise whole_array(self)
+
+    method.__name__ = f"__{name}__"
+    setattr(Array, method.__name__, method)
+
+
+for _name in _BINARY:
+    _refuse_whole(_name)
+    _refuse_whole(f"r{_name}")
+for _name in _OTHER_OPERATORS:
+    _refuse_whole(_name)
 
 
 class Vector(Array):

@@ -2,14 +2,19 @@
 
 A worker greenlet calls the kernel for one thread after the other. A kernel that never waits is
 thus a flat loop of plain calls. A thread that waits (barrier, warp operation) parks its worker;
-another worker takes over the threads that have not started. When nobody can go on, the block is
-*resolved*: whichever operation is complete lets its threads go on, in this order: lanes that asked
-who is active, warp operations that only lanes gone for good could still join, the block's barrier,
-the grid's. If none is complete the threads are stuck, and the error says who waits where.
+another worker takes over the threads that have not started.
+
+A warp runs ahead. As soon as a warp operation is complete (the last lane has called it, or has
+returned), its lanes go on before any other thread, those that have not started included. So a warp
+stops only at a block barrier, and a kernel that needs one and has only ``syncwarp`` reads what
+later warps have yet to write. When nobody can go on, the block is *resolved*: whichever operation
+is complete lets its threads go on, in this order: lanes that asked who is active (one warp), the
+block's barrier, the grid's. If none is complete the threads are stuck, and the error says who waits
+where.
 
 Blocks run one after the other, except that blocks waiting for the whole grid stay alive.
-Limit: a thread that spins without a barrier or ``nanosleep`` on what another thread has yet to
-write spins for ever.
+Limit: warps run ahead in the order of their index only. A thread that spins without a barrier or
+``nanosleep`` on what another thread has yet to write spins until the time limit of the launch.
 """
 
 from __future__ import annotations
@@ -28,8 +33,8 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from kernelbook.simt import seam, stuck
-from kernelbook.simt.errors import KernelError
+from kernelbook.simt import limit, seam, stuck
+from kernelbook.simt.errors import TimeLimitError
 from kernelbook.simt.freeze import Frozen
 from kernelbook.simt.registers import WARP_SIZE, blockIdx, now, outside, threadIdx
 
@@ -61,6 +66,7 @@ class WarpGroup:
 
     kind: str
     mask: int
+    size: int  # lanes in ``mask``
     site: Site
     finish: Callable[[WarpGroup, int], None]  # fills in results, given the lanes gone for good
     lanes: dict[int, Waiter] = field(default_factory=dict)
@@ -115,7 +121,7 @@ class Grid:
         try:
             for index in blocks:
                 total += 1
-                block = Block(self, index)
+                block = Block(self, index, total)
                 if not block.run():
                     waiting.append(block)
                     stuck.require_resident(block, len(waiting))
@@ -127,13 +133,25 @@ class Grid:
                 waiting = [block for block in waiting if not block.run()]
         except BaseException as error:
             failed = now.block
-            explained = stuck.explain(error, self) if isinstance(error, Exception) else error
+            explained = self._explained(error)
             now.block, now.thread = None, -1
+            if not isinstance(error, Exception) or isinstance(error, TimeLimitError):
+                self.idle.clear()  # a signal may have struck a worker on its way there
             for block in {id(b): b for b in (*waiting, failed) if b is not None}.values():
                 block.abandon()
             raise explained from explained.__cause__
         finally:
             now.block, now.thread = None, -1
+
+    def _explained(self, error: BaseException) -> BaseException:
+        if isinstance(error, KeyboardInterrupt):
+            return limit.interrupted(error, now.block)
+        return stuck.explain(error, self) if isinstance(error, Exception) else error
+
+    @property
+    def number_of_blocks(self) -> int:
+        width, height, depth = self.grid_dim
+        return width * height * depth
 
     def worker(self) -> greenlet:
         """A greenlet that will start threads of the current block when switched to."""
@@ -164,18 +182,21 @@ def _work() -> None:
         block = now.block
         assert block is not None
         function, args, left = block.grid.function, block.grid.args, block.left
+        groups, ready = block.warp_groups, block.ready
         for coordinates in block.to_start:
             now.thread, place.x, place.y, place.z = coordinates
             if function(*args) is not None:
-                raise KernelError(
-                    f"{block.grid.kernel.name} returns a value. A kernel returns nothing: "
-                    "write the result into an array"
-                )
+                raise stuck.returned_value(block, coordinates[0])
             left[coordinates[0]] = 1
-        block.all_started = True
+            if groups:
+                block.complete_without(coordinates[0])
+            if ready:
+                break
+        else:
+            block.all_started = True
         block.grid.idle.append(me)
-        following = block.ready.popleft().greenlet if block.ready else block.grid.hub
-        del block, function, args, left  # an idle worker keeps no arrays alive
+        following = ready.popleft().greenlet if ready else block.grid.hub
+        del block, function, args, left, groups, ready  # an idle worker keeps no arrays alive
         following.switch()
 
 
@@ -187,9 +208,11 @@ class Block:
         "asking_active",
         "at_barrier",
         "at_grid_sync",
+        "broken_warp",
         "grid",
         "index",
         "left",
+        "number",
         "ready",
         "shared",
         "shared_bytes",
@@ -198,13 +221,15 @@ class Block:
         "warp_groups",
     )
 
-    def __init__(self, grid: Grid, index: tuple[int, int, int]) -> None:
+    def __init__(self, grid: Grid, index: tuple[int, int, int], number: int) -> None:
         self.grid = grid
         self.index = index
+        self.number = number  # counts the blocks of the launch from 1
         self.size = len(grid.coordinates)
         self.to_start = iter(grid.coordinates)
         self.all_started = False
         self.left = bytearray(self.size)  # 1 for each thread that has returned
+        self.broken_warp = self.size // WARP_SIZE if self.size % WARP_SIZE else -1
         self.ready: deque[Waiter] = deque()
         self.at_barrier: list[Waiter] = []
         self.at_grid_sync: list[Waiter] = []
@@ -245,25 +270,46 @@ class Block:
     def gone(self, warp: int) -> int:
         """Mask of the lanes of ``warp`` that have returned or never existed."""
         first = warp * WARP_SIZE
-        mask = 0
-        for lane in range(WARP_SIZE):
-            thread = first + lane
-            if thread >= self.size or self.left[thread]:
-                mask |= 1 << lane
-        return mask
+        return mask_of(
+            lane
+            for lane in range(WARP_SIZE)
+            if first + lane >= self.size or self.left[first + lane]
+        )
+
+    def complete_without(self, thread: int) -> None:
+        """``thread`` has returned: complete the operations that waited for nobody else."""
+        warp = thread // WARP_SIZE
+        for key, group in list(self.warp_groups.items()):
+            if key[0] == warp and self.nobody_missing(warp, group):
+                self.complete(key, group)
+
+    def nobody_missing(self, warp: int, group: WarpGroup) -> bool:
+        """Whether all lanes of the group's mask are in it or gone for good."""
+        first, lanes, mask, left = warp * WARP_SIZE, group.lanes, group.mask, self.left
+        # Threads start in the order of their index, so the last one mostly decides.
+        for lane in range(min(WARP_SIZE, self.size - first) - 1, -1, -1):
+            if mask >> lane & 1 and lane not in lanes and not left[first + lane]:
+                return False
+        return True
+
+    def complete(self, key: tuple[int, int], group: WarpGroup, running: int = -1) -> None:
+        """Give the lanes of a warp operation their results and let them go on before all others.
+
+        running: the lane that calls this because it was the last to join; -1 for none.
+        """
+        del self.warp_groups[key]
+        waiters = group.lanes.values()
+        group.finish(group, 0 if len(waiters) == group.size else self.gone(key[0]))
+        seam.report_barrier(group.kind, self.index, tuple(w.thread for w in waiters))
+        others = reversed(waiters)
+        if running >= 0:
+            next(others)
+        self.ready.extendleft(others)
 
     def _resolve(self) -> bool:
         """Complete what can be completed. False: every thread waits for the grid."""
         if self.asking_active:
             self._answer_active()
-            return True
-        for key, group in list(self.warp_groups.items()):
-            gone = self.gone(key[0])
-            if not group.mask & ~gone & ~mask_of(group.lanes):
-                del self.warp_groups[key]
-                group.finish(group, gone)
-                self.ready.extend(group.lanes[lane] for lane in sorted(group.lanes))
-        if self.ready:
             return True
         if len(self.at_barrier) == self.size:
             stuck.require_one_site(self)
@@ -278,14 +324,18 @@ class Block:
         raise stuck.block_error(self)
 
     def _answer_active(self) -> None:
-        groups: dict[tuple[int, Site], list[Waiter]] = {}
-        for waiter in self.asking_active:
-            groups.setdefault((waiter.thread // WARP_SIZE, waiter.site), []).append(waiter)
+        """Answer the first warp that asks: those that ask at one place are active together."""
+        warp = min(waiter.thread for waiter in self.asking_active) // WARP_SIZE
+        asking = [w for w in self.asking_active if w.thread // WARP_SIZE == warp]
+        self.asking_active = [w for w in self.asking_active if w.thread // WARP_SIZE != warp]
+        groups: dict[Site, list[Waiter]] = {}
+        for waiter in asking:
+            groups.setdefault(waiter.site, []).append(waiter)
         for waiters in groups.values():
             mask = mask_of(w.thread % WARP_SIZE for w in waiters)
             for waiter in waiters:
                 waiter.result = mask
-        self.release(self.asking_active)
+        self.release(asking)
 
 
 def wait(waiter: Waiter, block: Block) -> Any:
@@ -341,7 +391,7 @@ def nanosleep(ns: Any) -> None:
         raise outside("nanosleep")
     int(ns)
     waiter = Waiter(getcurrent(), now.thread, sys._getframe(1))
-    if not block.all_started:  # the hub starts the rest, then comes back
+    if not block.all_started:  # another worker starts the next thread, then comes back
         block.ready.append(waiter)
         block.grid.worker().switch()
         now.thread, threadIdx.x, threadIdx.y, threadIdx.z = block.grid.coordinates[waiter.thread]

@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 from numba.core import sigutils
 
+from kernelbook.lift.signature import require_types
 from kernelbook.simt import host
 from kernelbook.simt.args import ArgHint
 from kernelbook.simt.dtypes import as_dtype
@@ -24,6 +25,7 @@ Arguments = tuple[tuple[Any, ...], Any]  # argument types, return type
 def parse(given: Any) -> tuple[Arguments, ...]:
     """One signature or a list of them, each a string, a tuple of types or a numba signature.
 
+    A string is evaluated, by Numba, only after it was seen to hold types alone.
     Raises TypeError when it is none of these.
     """
     return tuple(_parse_one(one) for one in (given if isinstance(given, list) else [given]))
@@ -56,6 +58,8 @@ def convert(
 
 def _parse_one(one: Any) -> Arguments:
     try:
+        if isinstance(one, str):
+            require_types(one)
         normalize: Any = sigutils.normalize_signature
         arguments, result = normalize(one)
     except Exception as error:

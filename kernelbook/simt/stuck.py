@@ -14,49 +14,77 @@ from typing import TYPE_CHECKING
 
 from kernelbook.errors import SimulatorError
 from kernelbook.simt import device
+from kernelbook.simt.advice import python_error
 from kernelbook.simt.errors import (
     BarrierError,
+    Call,
     DeadlockError,
     KernelError,
     LaunchError,
     WarpError,
     Where,
     dims_text,
+    is_ours,
     line_text,
+    user_entries,
     user_frame,
-    user_line,
 )
 from kernelbook.simt.registers import WARP_SIZE, now
 
 if TYPE_CHECKING:
     from kernelbook.simt.scheduler import Block, Grid, Waiter, WarpGroup
 
-_ADVICE = {
-    ZeroDivisionError: "Compiled code does not stop here: it gives 0 for integers, inf or nan "
-    "for floats. Guard the division.",
-    NameError: "Define the name before the kernel is launched.",
-    AttributeError: "The simulator offers what Numba offers inside a kernel; check the name.",
-}
 
+def here(frame: FrameType | None, line: int = 0) -> Where:
+    """The running thread's place, for an error raised in its own call chain.
 
-def here(frame: FrameType | None) -> Where:
-    """The running thread's place, for an error raised in its own call chain."""
+    line: names another line of the innermost function than the one that runs.
+    """
     block = now.block
     assert block is not None
-    at = user_frame(frame)
-    if at is None:
-        return place(block, now.thread, "", 0)
-    return place(block, now.thread, at.f_code.co_filename, at.f_lineno or 0)
+    calls = _calls(user_frame(frame), block)
+    if line and calls:
+        calls[0] = Call(calls[0].function, calls[0].file, line)
+    return place(block, now.thread, calls)
 
 
-def place(block: Block, thread: int, file: str, line: int) -> Where:
-    """The place of ``thread`` (linear index in ``block``) at a known line."""
+def kernel_frame(frame: FrameType | None, block: Block) -> FrameType | None:
+    """The innermost frame, from ``frame`` outwards, of the kernel or its device functions."""
+    while frame is not None and frame.f_code.co_filename not in block.grid.kernel.frozen.files:
+        frame = frame.f_back
+    return frame
+
+
+def waiting(block: Block, waiter: Waiter) -> Where:
+    """The place at which a parked thread waits."""
+    waiter.greenlet.gr_frame  # noqa: B018 (makes the frames of a suspended greenlet readable)
+    return place(block, waiter.thread, _calls(waiter.frame, block))
+
+
+def where_raised(error: BaseException, block: Block) -> Where:
+    """The running thread's place, from the traceback of an error that has left its greenlet."""
+    entries = user_entries(error.__traceback__, block.grid.kernel.frozen.files)
+    calls = [
+        Call(e.tb_frame.f_code.co_name, e.tb_frame.f_code.co_filename, e.tb_lineno) for e in entries
+    ]
+    return place(block, now.thread, calls)
+
+
+def place(block: Block, thread: int, calls: list[Call]) -> Where:
+    """The place of ``thread`` (linear index in ``block``); ``calls``: innermost first."""
+    inner = calls[0] if calls else Call("", "", 0)
+    via = ""
+    if len(calls) > 1:
+        via = f"in {_function(inner)}, line {inner.line}, called from " + ", called from ".join(
+            f"{_function(call)}, line {call.line}" for call in calls[1:]
+        )
     return Where(
         kernel=block.grid.kernel.name,
         block=block_text(block),
         thread=thread_text(block, thread),
-        line=line,
-        text=line_text(file, line),
+        line=inner.line,
+        text=line_text(inner.file, inner.line),
+        via=via,
     )
 
 
@@ -78,17 +106,31 @@ def explain(error: Exception, grid: Grid) -> Exception:
         return error
     if block is None or getattr(error, "placed", False):
         return error
-    found = user_line(error.__traceback__, grid.kernel.frozen.files)
-    file, line = found or ("", 0)
-    where = place(block, now.thread, file, line)
+    where = where_raised(error, block)
     if isinstance(error, KernelError):
         wrapped = KernelError(where.says(str(error)))
     else:
-        advice = next((text for kind, text in _ADVICE.items() if isinstance(error, kind)), "")
-        wrapped = KernelError(where.says(f"{name}: {error}.", advice))
+        entries = user_entries(error.__traceback__, grid.kernel.frozen.files)
+        text, advice = python_error(error, entries[0].tb_frame if entries else None)
+        stop = "" if text.endswith("?") else "."
+        wrapped = KernelError(where.says(f"{name}: {text}{stop}", advice))
         wrapped.__cause__ = error
     wrapped.placed = True  # type: ignore[attr-defined]
     return wrapped
+
+
+def returned_value(block: Block, thread: int) -> KernelError:
+    """The error for a thread whose kernel returned something."""
+    code = _kernel_code(block)
+    lines = sorted(_value_returns(code))
+    calls = [Call(code.co_name, code.co_filename, lines[0])] if lines else []
+    where = place(block, thread, calls)
+    more = f" (also on line {' and '.join(map(str, lines[1:]))})" if lines[1:] else ""
+    error = KernelError(
+        where.says(f"returns a value{more}", "A kernel returns nothing: write it into an array.")
+    )
+    error.placed = True  # type: ignore[attr-defined]
+    return error
 
 
 def require_one_site(block: Block) -> None:
@@ -128,10 +170,10 @@ def block_error(block: Block) -> SimulatorError:
 
 def grid_error(block: Block, finished: int) -> SimulatorError:
     """Why blocks that wait for the whole grid can't go on: ``finished`` others have returned."""
-    line = block.at_grid_sync[0].frame.f_lineno
-    waiting = len(block.at_grid_sync)
+    line = _line(block, block.at_grid_sync[0])
+    count = len(block.at_grid_sync)
     return DeadlockError(
-        f"{_head(block)}: {waiting} threads wait at the grid sync on line {line}, which "
+        f"{_head(block)}: {count} threads wait at the grid sync on {line}, which "
         f"{finished} {'block' if finished == 1 else 'blocks'} of the grid never reached. "
         "Every thread of every block must reach it: move it out of the branch."
         + _quote(block.at_grid_sync)
@@ -140,10 +182,10 @@ def grid_error(block: Block, finished: int) -> SimulatorError:
 
 def _barrier_error(block: Block) -> BarrierError:
     waiters = block.at_barrier
-    lines = {w.frame.f_lineno for w in waiters}
+    lines = {_line(block, w) for w in waiters}
     reached = f"{len(waiters)} of {block.size} threads reached the barrier on "
     if len(lines) == 1:
-        reached += f"line {lines.pop()}"
+        reached += lines.pop()
     else:
         reached = f"the threads wait at different barriers: {_by_line(block, waiters)}"
     return BarrierError(
@@ -171,7 +213,7 @@ def _warp_error(block: Block) -> WarpError:
     first = next(iter(group.lanes.values()))
     fates = "; ".join(_fates(block, warp, missing, group))
     return WarpError(
-        f"{_head(block)}, warp {warp}: {group.kind} on line {first.frame.f_lineno} waits for "
+        f"{_head(block)}, warp {warp}: {group.kind} on {_line(block, first)} waits for "
         f"{_ranges(missing, 'lane')}, named in its mask {group.mask:#010x}: {fates}. "
         "All lanes in the mask must make the same call: move it out of the branch, or name only "
         "the lanes that take part." + _quote([first])
@@ -189,15 +231,15 @@ def _fate(block: Block, thread: int, group: WarpGroup) -> str:
     if thread >= block.size:
         return f"not in the block of {block.size} threads"
     if block.left[thread]:
-        return "returned"
+        return how_left(block)
     for waiter in block.at_barrier:
         if waiter.thread == thread:
-            return f"at the barrier on line {waiter.frame.f_lineno}"
+            return f"at the barrier on {_line(block, waiter)}"
     for other in block.warp_groups.values():
         for waiter in other.lanes.values():
             if waiter.thread == thread and other is not group:
                 mask = f" with mask {other.mask:#010x}"
-                return f"in {other.kind} on line {waiter.frame.f_lineno}{mask}"
+                return f"in {other.kind} on {_line(block, waiter)}{mask}"
     return "at the grid sync"
 
 
@@ -206,12 +248,13 @@ def _head(block: Block) -> str:
 
 
 def _by_line(block: Block, waiters: list[Waiter]) -> str:
-    lines: dict[int, list[int]] = {}
+    lines: dict[tuple[int, str], list[int]] = {}
     for waiter in waiters:
-        lines.setdefault(waiter.frame.f_lineno or 0, []).append(waiter.thread)
+        key = (waiter.frame.f_lineno or 0, _line(block, waiter))
+        lines.setdefault(key, []).append(waiter.thread)
     return ", ".join(
-        f"{len(threads)} on line {line} (first thread {thread_text(block, min(threads))})"
-        for line, threads in sorted(lines.items())
+        f"{len(threads)} on {line} (first thread {thread_text(block, min(threads))})"
+        for (_, line), threads in sorted(lines.items())
     )
 
 
@@ -223,9 +266,59 @@ def _left_text(block: Block) -> str:
     which = thread_text(block, gone[0])
     if len(gone) > 1:
         which = f"first {which}"
+    return f"{count} ({which}) left the kernel without passing it{_by_return(block)}"
+
+
+def how_left(block: Block) -> str:
+    """How a lane that has returned missed a warp operation."""
+    how = _by_return(block) or " (it reached the end of the kernel)"
+    return f"left without making the call{how}"
+
+
+def _by_return(block: Block) -> str:
     returns = sorted(_early_returns(_kernel_code(block)))
-    how = f", by the return on line {' or '.join(map(str, returns))}" if returns else ""
-    return f"{count} ({which}) left the kernel without passing it{how}"
+    return f", by the return on line {' or '.join(map(str, returns))}" if returns else ""
+
+
+def _calls(frame: FrameType | None, block: Block) -> list[Call]:
+    """The way from ``frame`` out to the kernel itself, innermost first."""
+    calls: list[Call] = []
+    kernel = _kernel_code(block)
+    while frame is not None:
+        code = frame.f_code
+        if not is_ours(code):
+            calls.append(Call(code.co_name, code.co_filename, frame.f_lineno or 0))
+        if code is kernel:
+            break
+        frame = frame.f_back
+    return calls
+
+
+def _function(call: Call) -> str:
+    return "a lambda" if call.function == "<lambda>" else call.function
+
+
+def _line(block: Block, waiter: Waiter) -> str:
+    """``line 7``, or ``line 7 of warp_sum`` in a device function."""
+    code = waiter.frame.f_code
+    line = f"line {waiter.frame.f_lineno}"
+    return line if code is _kernel_code(block) else f"{line} of {code.co_name}"
+
+
+def _value_returns(code: CodeType) -> set[int]:
+    """Lines of the returns that give something other than a plain None."""
+    lines: set[int] = set()
+    before: dis.Instruction | None = None
+    for instruction in dis.get_instructions(code):
+        line = instruction.positions.lineno if instruction.positions else None
+        nothing = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if instruction.opname == "RETURN_CONST":
+            nothing = instruction.argval is None
+        if instruction.opname in ("RETURN_VALUE", "RETURN_CONST") and line and not nothing:
+            lines.add(line)
+        if instruction.opname != "CACHE":
+            before = instruction
+    return lines
 
 
 def _kernel_code(block: Block) -> CodeType:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent
 
-from kernelbook.simt import seam, stuck
+from kernelbook.simt import stuck
 from kernelbook.simt.errors import KernelError, WarpError, user_frame
 from kernelbook.simt.registers import WARP_SIZE, lane, now, outside
 from kernelbook.simt.scheduler import Waiter, WarpGroup, mask_of, wait
@@ -111,17 +111,17 @@ def _join(kind: str, mask: Any, value: Any, finish: Callable[[WarpGroup, int], N
         raise _error(f"lane {me} calls {kind} with mask {mask:#010x}, which does not name it")
     group = block.warp_groups.get((warp, mask))
     if group is None:
-        group = WarpGroup(kind, mask, waiter.site, finish)
+        group = WarpGroup(kind, mask, mask.bit_count(), waiter.site, finish)
         block.warp_groups[warp, mask] = group
     elif kind != group.kind or (waiter.site != group.site and kind != "syncwarp"):
         raise _error(_mismatch(kind, me, group))
     group.lanes[me] = waiter
-    if len(group.lanes) < mask.bit_count():
+    if len(group.lanes) < group.size and not (
+        (warp == block.broken_warp or block.left.find(1, thread - me, thread - me + WARP_SIZE) >= 0)
+        and block.nobody_missing(warp, group)
+    ):
         return wait(waiter, block)
-    del block.warp_groups[warp, mask]
-    finish(group, 0)
-    seam.report_barrier(kind, block.index, tuple(w.thread for w in group.lanes.values()))
-    block.ready.extend(other for number, other in group.lanes.items() if number != me)
+    block.complete((warp, mask), group, running=me)
     return waiter.result
 
 
@@ -176,13 +176,12 @@ def _make_shuffle(source: Source) -> Callable[[WarpGroup, int], None]:
 def _absent(group: WarpGroup, me: int, read: int, gone: int, waiter: Waiter) -> WarpError:
     block = now.block
     assert block is not None
-    frame = waiter.frame
-    where = stuck.place(block, waiter.thread, frame.f_code.co_filename, frame.f_lineno or 0)
+    where = stuck.waiting(block, waiter)
     thread = waiter.thread - me + read
     if thread >= block.size:
         why = f"does not exist: the block has {block.size} threads"
     elif gone >> read & 1:
-        why = "has returned"
+        why = stuck.how_left(block)
     else:
         why = f"is not in the mask {group.mask:#010x}"
     return WarpError(

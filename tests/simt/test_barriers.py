@@ -290,7 +290,7 @@ def test_python_exception_names_place_and_cause(line_of):
     line = line_of(broken, "undefined_name")
     assert str(caught.value).startswith(
         f"broken, block 1, thread 1, line {line}: NameError: name 'undefined_name' is not defined. "
-        "Define the name before the kernel is launched."
+        "A kernel knows its parameters, and constants defined before it is launched: pass it in"
     )
     assert f"\n    {line} | x[i] = undefined_name" in str(caught.value)
     assert isinstance(caught.value.__cause__, NameError)

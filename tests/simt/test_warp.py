@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from kernelbook import simt
 from kernelbook.simt import BarrierError, WarpError
 
 FULL = 0xFFFFFFFF
@@ -200,7 +201,8 @@ def test_shuffle_from_a_lane_that_returned_is_reported(line_of):
     assert f"thread 16, line {line_of(early, 'shfl_down')}: lane 16 reads from lane 24" in str(
         caught.value
     )
-    assert "lane 24 has returned" in str(caught.value)
+    left = f"lane 24 left without making the call, by the return on line {line_of(early, 'return')}"
+    assert left in str(caught.value)
 
 
 def test_shuffle_from_a_lane_that_does_not_exist_is_reported():
@@ -279,3 +281,116 @@ def test_barrier_missed_by_one_warp_names_it():
 
     with pytest.raises(BarrierError, match=r"96 of 128 threads .* 32 threads \(first 96\)"):
         leaves[1, 128](np.zeros(128))
+
+
+def test_shuffle_from_a_lane_that_skipped_the_branch_says_so(line_of):
+    @cuda.jit(device=True)
+    def from_above(value):
+        return cuda.shfl_down_sync(FULL, value, 16)
+
+    @cuda.jit
+    def half(out):
+        t = cuda.threadIdx.x
+        if t < 16:
+            out[t] = from_above(t)
+
+    with pytest.raises(WarpError) as caught:
+        half[1, 32](np.zeros(32))
+    message = str(caught.value)
+    assert "lane 16 left without making the call (it reached the end of the kernel)" in message
+    assert (
+        f"in from_above, line {line_of(from_above, 'shfl')}, called from half, "
+        f"line {line_of(half, 'from_above')}: lane 0 reads from lane 16" in message
+    )
+
+
+# A warp runs ahead of the others
+
+
+def test_syncwarp_where_a_block_barrier_is_needed_gives_a_wrong_sum():
+    @cuda.jit
+    def total(x, out):
+        partial = cuda.shared.array(128, np.float32)
+        t = cuda.threadIdx.x
+        partial[t] = x[t]
+        cuda.syncthreads()
+        step = 64
+        while step > 0:
+            if t < step:
+                partial[t] += partial[t + step]
+            cuda.syncwarp()
+            step //= 2
+        if t == 0:
+            out[0] = partial[0]
+
+    out = np.zeros(1)
+    x = (np.arange(128) % 32 < 31).astype(np.float64)  # the last lane to arrive has nothing to add
+    total[1, 128](x, out)
+    assert out[0] != x.sum()
+
+
+@pytest.mark.parametrize("threads", [64, 40, 128])
+@pytest.mark.parametrize("operation", ["syncwarp", "shuffle", "vote"])
+def test_lanes_go_on_before_the_next_warp_starts(operation, threads):
+    @cuda.jit
+    def mirrored(out):
+        values = cuda.shared.array(128, np.float32)
+        t = cuda.threadIdx.x
+        values[t] = t
+        if operation == "syncwarp":
+            cuda.syncwarp()
+        elif operation == "shuffle":
+            cuda.shfl_sync(FULL, t, 0)
+        else:
+            cuda.any_sync(FULL, t == 0)
+        out[t] = values[threads - 1 - t]
+
+    out = np.zeros(threads)
+    mirrored[1, threads](out)
+    later = threads - 1 - np.arange(threads) >= 32  # what lies in warps after the first
+    assert np.isnan(out[:32][later[:32]]).all()
+    assert not np.isnan(out[32:][~later[32:]]).any()
+
+
+def test_lanes_go_on_when_the_last_missing_lane_returns():
+    @cuda.jit
+    def guarded(out):
+        values = cuda.shared.array(64, np.float32)
+        t = cuda.threadIdx.x
+        if t % 32 >= 20:
+            return
+        values[t] = t
+        cuda.syncwarp()
+        out[t] = values[(t + 32) % 64]
+
+    out = np.full(64, -1.0)
+    guarded[1, 64](out)
+    assert np.isnan(out[:20]).all()
+    assert (out[20:32] == -1).all()
+    assert (out[32:52] == np.arange(20)).all()
+
+
+def test_observer_hears_a_warp_operation_that_returned_lanes_complete():
+    heard = []
+
+    class Listener:
+        def launch(self, *_):
+            pass
+
+        def access(self, _):
+            pass
+
+        def barrier(self, kind, block, threads):
+            heard.append((kind, sorted(threads)))
+
+        def done(self):
+            pass
+
+    @cuda.jit
+    def some(out):
+        if cuda.threadIdx.x < 3:
+            cuda.syncwarp()
+
+    with simt.observe(Listener()):
+        some[1, 8](np.zeros(1))
+    assert heard == [("syncwarp", [0, 1, 2])]
