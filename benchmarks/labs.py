@@ -38,7 +38,16 @@ def verified(device: str, jobs: int) -> list[dict[str, Any]]:
     with Pool(jobs) as pool:
         proofs = dict(pool.map(_Verify(device), {name: name for name in names}))
     return [
-        {"lab": name, "proofs": len(proofs[name]), "hold": sum(p.holds for p in proofs[name])}
+        {
+            "lab": name,
+            "proofs": len(proofs[name]),
+            "hold": sum(p.holds for p in proofs[name]),
+            "missed": [
+                f"{p.exercise}: {p.trial}: wanted {p.wanted!r}, found {p.found!r}"
+                for p in proofs[name]
+                if not p.holds
+            ],
+        }
         for name in names
     ]
 
@@ -100,6 +109,7 @@ def main() -> None:
         record["grading_seconds"] = round(time.perf_counter() - began, 1)
     for row in record["verify"]:
         print(f"{row['lab']} on {device}: {row['hold']} of {row['proofs']} proofs hold")
+        print("".join(f"  {missed}\n" for missed in row["missed"]), end="")
     print(f"verified in {record['verify_seconds']} s, graded in {record['grading_seconds']} s")
     if options.out:
         options.out.write_text(json.dumps(record, indent=1) + "\n")
