@@ -115,7 +115,8 @@ def tables(
 
 def _table(name: str, device: str, proofs: Sequence[Proof], verbose: bool) -> Table:
     held = sum(proof.holds for proof in proofs)
-    table = Table(title=f"{name} on {device}: {held} of {len(proofs)} proofs hold", box=SIMPLE)
+    title = f"{name} on {device}: {held} of {len(proofs)} proofs hold"
+    table = Table(title=title, title_justify="left", min_width=len(title), box=SIMPLE)
     for column in ("", "exercise", "tried", "wanted", "found"):
         table.add_column(column, overflow="fold")
     for p in proofs:
