@@ -138,7 +138,7 @@ def grade(
 ) -> None:
     """Grade submissions in the sandbox and write one record each."""
     from kernelbook.device import choose
-    from kernelbook.grade import engine, record, report
+    from kernelbook.grade import engine
     from kernelbook.grade.handed_in import handed_in
 
     batch = engine.open_batch(out, choose(device), sandboxed=not no_sandbox)
@@ -148,8 +148,13 @@ def grade(
     ]
     with _progress() as bar:
         task = bar.add_task(f"grading on {batch.device}", total=len(jobs_to_do))
-        engine.grade(jobs_to_do, workers=jobs, done=lambda *_: bar.advance(task))
-    console.print(report.summary(record.read_all(out)))
+        found = engine.grade(jobs_to_do, workers=jobs, done=lambda *_: bar.advance(task))
+    refused = sum(bool(record.reason) for record in found)
+    console.print(
+        f"{len(found)} submissions, {refused} of them could not be graded. "
+        f"Where each stands: kernelbook report {out}",
+        highlight=False,
+    )
 
 
 @app.command()
@@ -174,6 +179,7 @@ def report(
     ):
         console.print(f"{what:13} {path}", highlight=False)
     console.print(f"{'feedback':13} {len(written.feedback)} pages", highlight=False)
+    console.print(reports.summary(record.read_all(out)))
     for damaged in written.damaged:
         complaints.print(f"{damaged.path}: {damaged.problem}", markup=False)
 
