@@ -206,7 +206,8 @@ def test_lift_definition_that_is_no_kernel_is_refused(cell, words):
         ("out[0] = __size", "__size, which is not device code"),
         ("out[0] = np.load('x')", "np.load, which runs only on the host"),
         ("out[0] = np.lib.npyio", "np.lib.npyio"),
-        ("out[0] = np.sqr(x[0])", "np.sqr, which does not exist; did you mean np.sqrt?"),
+        ("out[0] = np.hypo(x[0], 1)", "np.hypo, which does not exist; did you mean np.hypot?"),
+        ("out[0] = np.sqrt(x[0])", "np.sqrt, which runs only on the host; use math.sqrt"),
         ("out[0] = math.sqr(x[0])", "math.sqr, which does not exist; did you mean math.sqrt?"),
         (
             "out[0] = cuda.threadidx.x",

@@ -207,8 +207,8 @@ HOST = {
     "module-by-name": "a = cuda.libdevice\na.np.load(1)",
     "module-by-import": "sneaky.np.load(1)",
     "private-by-import": "loader.load_module(1)",
-    "numpy-method": "np.exp.outer(x, x)",
-    "numpy-function-attribute": "f = np.exp\nf.reduce(x)",
+    "numpy-method": "np.hypot.outer(x, x)",
+    "numpy-function-attribute": "f = np.sin\nf.reduce(x)",
     "numpy-file": "np.fromfile(x)",
     "numpy-object": "a = np.object_",
     "format": "s = '{0.__globals__}'.format(k)",
@@ -304,7 +304,7 @@ if x.strides[0] != x.itemsize:
     raise ValueError("strided", i)
 def inner(a, b):
     return a + r if b else -a
-f = lambda a: np.sqrt(math.sqrt(a))
+f = lambda a: np.tanh(math.sqrt(a))
 print("i", i, f(x[i]))
 cuda.atomic.add(out, i, x.dtype.type(3) + operator.add(np.float32(1), np.pi))
 g = cuda.cg.this_grid()
@@ -592,3 +592,48 @@ def test_compile_cuda_ptx_holds_no_comment_of_inline_assembler():
     assert "nctaid" not in compiled.ptx
     assert "st.global" in compiled.ptx
     assert compiled.registers > 0
+
+
+@pytest.mark.parametrize("test", ["A is B", "A is not B", "out is x"])
+def test_lift_identity_of_values_is_refused(test):
+    """A branch that the compiler rules out unread, and that a simulator may take."""
+    cells = [
+        "from numba import cuda\nA = 1000",
+        "B = 1000",
+        f"@cuda.jit\ndef k(x, out):\n    if {test}:\n        out[0] = A + B\n",
+    ]
+    with pytest.raises(NotAKernel, match="by `is`"):
+        lift(cells, "k", "kernel")
+
+
+def test_lift_none_may_be_asked_for_by_identity():
+    cells = ["from numba import cuda\n@cuda.jit\ndef k(x, out):\n    if x is not None:\n"
+             "        out[0] = x[0]\n"]  # fmt: skip
+    assert "is not None" in lift(cells, "k", "kernel").source
+
+
+def test_lift_name_of_a_generated_import_cannot_be_taken():
+    """What compiles and what runs would bind the name in another order."""
+    cells = [
+        "import numpy as np\nfrom numba import cuda\nZERO = np.int64(0)",
+        "from numba.cuda import grid as _numpy_int64\n@cuda.jit\ndef k(x, out):\n"
+        "    i = _numpy_int64(1)\n    out[i] = x[i] + ZERO\n",
+    ]
+    with pytest.raises(NotAKernel, match="imports two things"):
+        lift(cells, "k", "kernel")
+
+
+def test_compile_cuda_ptx_holds_the_asked_for_kernel_alone():
+    pytest.importorskip("numba_cuda")
+    from kernelbook import compilers
+
+    source = (
+        'extern "C" __global__ void f(float *x) { }\n'
+        'extern "C" __global__ void decoy(const float4 *x, float4 *y) {\n'
+        '    asm volatile("{ }");\n    y[blockIdx.x] = x[gridDim.x];\n}'
+    )
+    compiled = compilers.compile_cuda(source, "f")
+    assert ".entry f(" in compiled.ptx
+    for trace in ("decoy", "v4", "nctaid", "st.global"):
+        assert trace not in compiled.ptx
+    assert "v4" in compilers.compile_cuda(source, "decoy").ptx

@@ -44,9 +44,10 @@ def compile_source(source: str, entry: str | None, arch: tuple[int, int]) -> dic
         )
     name = entry or found[0]
     try:
-        return {"ptx": ptx, "entry": name, **ptxas.resources(ptx, name, target)}
+        costs = ptxas.resources(ptx, name, target)
     except ptxas.AssemblerError as error:
         raise Refused(too_much_shared(str(error)), None, str(error)) from None
+    return {"ptx": ptxas.only_entry(ptx, name), "entry": name, **costs}
 
 
 def _compile(source: str, target: str) -> str:

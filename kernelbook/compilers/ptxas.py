@@ -43,6 +43,25 @@ def without_comments(ptx: str) -> str:
     return _COMMENT.sub(blank, ptx)
 
 
+def only_entry(ptx: str, entry: str) -> str:
+    """PTX (without comments) less the kernels other than ``entry``.
+
+    Whoever asks what a kernel is made of must not be shown another one that is never launched.
+    """
+    kept: list[str] = []
+    skipping, depth = False, 0
+    for line in ptx.split("\n"):
+        found = _ENTRY.search(line)
+        if found and not skipping and found[1] != entry:
+            skipping, depth = True, 0
+        if not skipping:
+            kept.append(line)
+            continue
+        depth += line.count("{") - line.count("}")
+        skipping = depth > 0 or "}" not in line
+    return "\n".join(kept)
+
+
 def resources(ptx: str, entry: str, arch: str, max_registers: int | None = None) -> dict[str, int]:
     """{"registers", "shared_bytes", "local_bytes", "spill_bytes"} as far as they are known.
 

@@ -186,20 +186,29 @@ def _unanswered(exercise: Exercise, found: Found) -> Settled | None:
 
 
 def _as_written(code: Lifted) -> list[str]:
-    """The lifted lines, one text a cell they came from, at the line numbers they have there.
+    """All imports, then the lifted lines, one text a cell, at the line numbers they have there.
 
-    So a message that names a line names the line that the learner sees.
+    So a message that names a line names the line that the learner sees, and every name is bound as
+    it was when the code was audited and compiled, whichever cell an import came from.
     """
+    lines = code.source.split("\n")
+    imports = {
+        number
+        for node in ast.parse(code.source).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
     cells: dict[int, dict[int, str]] = {}
-    for number, text in enumerate(code.source.split("\n"), 1):
-        if number in code.lines:
+    for number, text in enumerate(lines, 1):
+        if number in code.lines and number not in imports:
             cell, line = code.lines[number]
             there = cells.setdefault(cell, {})
             there[line] = f"{there[line]}; {text.lstrip()}" if line in there else text
-    return [
-        "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1))
-        for _, lines in sorted(cells.items())
+    written = [
+        "\n".join(there.get(number, "") for number in range(1, max(there) + 1))
+        for _, there in sorted(cells.items())
     ]
+    return ["\n".join(lines[number - 1] for number in sorted(imports)), *written]
 
 
 class _WholeCells:

@@ -28,7 +28,11 @@ def handed_in(paths: Sequence[Path]) -> list[tuple[Path, str]]:
 
 
 def _is_folder(path: Path) -> bool:
-    return path.is_dir() and path.suffix != ".ipynb"
+    """A folder to look into. What the system will not tell is none, and stands for itself."""
+    try:
+        return path.suffix != ".ipynb" and path.is_dir()
+    except OSError:
+        return False
 
 
 def _notebooks(folder: Path) -> Iterator[Path]:
@@ -50,7 +54,11 @@ def _inside(folder: Path) -> list[Path]:
         place, depth = waiting.pop()
         if place.is_symlink():
             continue
-        for child in place.iterdir():
+        try:
+            children = list(place.iterdir())
+        except OSError:  # not ours to read: the folder stands for itself, and says so
+            continue
+        for child in children:
             if child.name.startswith("."):
                 continue
             if _is_folder(child) and depth < MAX_DEPTH:

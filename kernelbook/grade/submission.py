@@ -234,9 +234,9 @@ def _begun(cells: tuple[SubmittedCell, ...]) -> str:
 
 def _bytes(path: Path) -> bytes:
     """The file's bytes, read once and at most MAX_BYTES of them; never through a link or a FIFO."""
-    if path.is_dir() and not path.is_symlink():
-        raise SubmissionError("this is a directory without a notebook file in it")
     try:
+        if not path.is_symlink() and path.is_dir():
+            raise SubmissionError("this is a directory without a notebook that can be read")
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ELOOP:

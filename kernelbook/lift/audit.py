@@ -60,7 +60,9 @@ def audit(source: str) -> None:
     statements = ast.parse(source).body
     for statement in statements:
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            imports |= _imported(statement)
+            for name, path in _imported(statement).items():
+                if imports.setdefault(name, path) != path:
+                    _refuse(f"imports two things by the name {name}", statement)
         elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             defined.add(statement.targets[0].id)
         elif isinstance(statement, ast.FunctionDef):
@@ -171,11 +173,24 @@ def _check_function(
             _refuse(f"uses {what}", node)
         elif isinstance(node, ast.Call) and not isinstance(node.func, ast.Name | ast.Attribute):
             _refuse("calls something that has no name", node)
+        elif isinstance(node, ast.Compare) and _asks_for_identity(node):
+            # The compiler drops the branch that it rules out, unread; a simulator may take it.
+            _refuse("compares by `is`; a kernel compares values, by ==", node)
     for name in outside - imports.keys() - defined:
         if name not in BUILTINS:
             _refuse(f"uses {name!r}, which is not device code", function)
     _check_strings(function, SPEAKERS - local - defined - imports.keys())
     _check_dotted(function, imports, local, outside)
+
+
+def _asks_for_identity(node: ast.Compare) -> bool:
+    """``is`` with anything but a written-out None."""
+    sides = [node.left, *node.comparators]
+    nothing = [isinstance(side, ast.Constant) and side.value is None for side in sides]
+    return any(
+        isinstance(op, ast.Is | ast.IsNot) and not (nothing[n] or nothing[n + 1])
+        for n, op in enumerate(node.ops)
+    )
 
 
 def _check_arguments(args: ast.arguments, function: ast.FunctionDef) -> None:

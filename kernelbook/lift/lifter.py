@@ -440,7 +440,8 @@ def _not_device(as_written: str, path: str) -> str:
         return f"uses {as_written}, which is not device code"
     on_host = {"math": math, "numpy": np}.get(module)
     if steps[0] in HOST_NAMES or hasattr(on_host, steps[0]):
-        return f"uses {as_written}, which runs only on the host"
+        instead = f"; use math.{steps[0]}" if module == "numpy" and hasattr(math, steps[0]) else ""
+        return f"uses {as_written}, which runs only on the host{instead}"
     first_known = module != "numba.cuda" or steps[0] in CUDA_NAMES
     known = {name.rpartition(".")[2] for name in known_names(path)} if first_known else CUDA_NAMES
     wrong = steps[-1] if first_known else steps[0]

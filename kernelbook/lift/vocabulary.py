@@ -52,14 +52,12 @@ NUMPY_TYPES = _words(
     "uint64 uint8 uintc uintp ulong ulonglong ushort"
 )
 NUMPY_FUNCTIONS = _words(
-    "abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh "
-    "atan atan2 atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_not bitwise_or "
-    "bitwise_right_shift bitwise_xor ceil conj conjugate copysign cos cosh deg2rad degrees divide "
-    "equal exp exp2 expm1 fabs floor floor_divide fmax fmin fmod greater greater_equal hypot "
-    "invert isfinite isinf isnan ldexp left_shift less less_equal log log10 log1p log2 logaddexp "
-    "logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum mod multiply "
-    "negative nextafter not_equal positive power rad2deg radians reciprocal remainder right_shift "
-    "rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc"
+    "acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 "
+    "atanh bitwise_and bitwise_invert bitwise_left_shift bitwise_not bitwise_or "
+    "bitwise_right_shift bitwise_xor conj conjugate cos cosh deg2rad degrees divide equal fmax "
+    "fmin greater greater_equal hypot invert isnan left_shift less less_equal log log10 log2 "
+    "logical_and logical_not logical_or logical_xor maximum minimum not_equal rad2deg radians "
+    "right_shift sin sinh tan tanh true_divide"
 )
 NUMPY_NUMBERS = _words("e euler_gamma inf nan pi")
 _INDICES = [

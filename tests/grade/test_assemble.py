@@ -166,3 +166,16 @@ def test_assemble_compilers_words_are_cut(lab: LabSource) -> None:
         raise CompileError("x" * 100_000)
 
     assert len(put_together(lab, RIGHT, rambles).settled[0].message) <= 600
+
+
+def test_assemble_import_repeated_in_a_later_cell_still_comes_first(lab: LabSource) -> None:
+    helper = "@cuda.jit(device=True)\ndef twice(v):\n    return v + v\n"
+    kernel = "from numba import cuda\n\n" + RIGHT["double"].replace("x[i] * 2", "twice(x[i])")
+    answers = {"double": kernel, "half": helper + RIGHT["half"]}
+    texts = lifted_texts(put_together(lab, {"half": answers["half"], "double": answers["double"]}))
+    assert texts[0].splitlines() == ["from numba import cuda"]
+    namespace: dict[str, object] = {}
+    for text in texts:
+        code = text.replace("@cuda.jit(device=True)", "").replace("@cuda.jit", "")
+        exec(code, namespace)
+    assert {"twice", "double"} <= namespace.keys()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from kernelbook.errors import SubmissionError
+from kernelbook.grade import submission
 from kernelbook.grade.handed_in import handed_in
 
 
@@ -36,3 +40,16 @@ def test_handed_in_follows_no_link_and_no_endless_nesting(tmp_path: Path) -> Non
     deep.joinpath(*["a"] * 900).mkdir(parents=True)
     found = {learner: path.name for path, learner in handed_in([tmp_path / "class"])}
     assert found == {"one": "reduce.ipynb", "two": "two", "three": "three"}
+
+
+def test_handed_in_link_that_the_system_refuses_stops_nobody(tmp_path: Path) -> None:
+    for who in ("evil", "good"):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "reduce.ipynb").write_text("{}")
+    (tmp_path / "evil" / "notes.txt").symlink_to("x" * 300)
+    (tmp_path / "evil" / "more.ipynb").symlink_to("x" * 300)
+    (tmp_path / "long").symlink_to("x" * 300)
+    found = {path.name for path, learner in handed_in([tmp_path]) if learner == "good"}
+    assert found == {"reduce.ipynb"}
+    with pytest.raises(SubmissionError):
+        submission.read(tmp_path / "evil" / "more.ipynb", "evil")
