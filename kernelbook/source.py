@@ -217,6 +217,17 @@ def split_solution(source: str, comment: str = "#") -> tuple[str, str, str]:
     return "\n".join(solution), "\n".join(stub), "\n".join(region)
 
 
+def bound_names(tree: ast.Module) -> set[str]:
+    """Names that a cell's own statements define or assign, at its top level."""
+    bound: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign):
+            bound |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    return bound
+
+
 class _Reader:
     """Collects the faults of one file, so that an author sees them all at once."""
 
@@ -434,20 +445,9 @@ class _Reader:
         except SyntaxError as error:
             self.fault(line + (error.lineno or 1) - 1, f"{what} is not valid Python: {error.msg}")
             return
-        if name not in _bound_names(tree):
+        if name not in bound_names(tree):
             noun = "assign the source to" if kind is Kind.SOURCE else "define"
             self.fault(line, f"{what} does not {noun} {name!r}")
-
-
-def _bound_names(tree: ast.Module) -> set[str]:
-    """Names that a module's own statements define or assign."""
-    bound: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.Assign):
-            bound |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    return bound
 
 
 def _first_line(cell: Any, lines: list[str], start: int) -> int:

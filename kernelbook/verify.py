@@ -129,7 +129,7 @@ def _table(name: str, device: str, proofs: Sequence[Proof], verbose: bool) -> Ta
 
 def _enough(lab: LabSource) -> Iterator[Proof]:
     def proof(exercise: str, noun: str, count: int, least: int) -> Proof:
-        return Proof(lab.id, exercise, f"{noun}", f"≥ {least}", str(count), count >= least)
+        return Proof(lab.id, exercise, noun, f"≥ {least}", str(count), count >= least)
 
     exercises = lab.exercises.values()
     for e in exercises:

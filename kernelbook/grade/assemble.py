@@ -21,7 +21,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from kernelbook.compilers.client import WorkerDied, WorkerTimeout
 from kernelbook.errors import CompileError
-from kernelbook.grade.outcome import GRADER_FAILED, words
+from kernelbook.grade.outcome import GRADER_FAILED, LAB, words
 from kernelbook.grade.record import Category, TestResult
 from kernelbook.grade.submission import Found, Matched, SubmittedCell, untouched
 from kernelbook.lift import Lifted, NotAKernel, lift
@@ -31,7 +31,6 @@ from kernelbook.source import Exercise, HiddenTest, Kind, LabSource, Tag
 CLEAN, OPEN = "clean", "open"
 MESSAGE_CHARS = 600
 
-_LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 
 _LIFTED_AS: Mapping[Kind, Literal["kernel", "source"]] = {
     Kind.KERNEL: "kernel",
@@ -168,7 +167,7 @@ def device_code(
     text = f"{exercise.id} = {code.source!r}"
     if exercise.kind is Kind.KERNEL:
         # A namespace of its own: its constants change nothing of ours, and ours nothing of it.
-        text = f"{exercise.id} = {_LAB}._answer({exercise.id!r}, {_as_written(code)!r})"
+        text = f"{exercise.id} = {LAB}._answer({exercise.id!r}, {_as_written(code)!r})"
     return None, (cell_of(text, "answer", exercise=label or exercise.id),)
 
 

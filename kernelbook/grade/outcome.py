@@ -20,6 +20,8 @@ from kernelbook.grade.record import Category
 Key = tuple[str, str]  # (exercise or trial label, hidden test's name)
 
 ANSWERS = "application/vnd.kernelbook.answers+json"
+# The lab module as an expression, which leaves no name of ours in the notebook.
+LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 MOST_ANSWERS = 10_000
 WORDS_CHARS = 300  # shown of a text that learner code made
 GRADER_FAILED = "The grader failed here, not your code. Your instructor sees why."

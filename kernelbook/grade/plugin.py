@@ -36,6 +36,7 @@ from kernelbook.grade.compare import Answer, decode
 from kernelbook.grade.kernel import Limits, Reply, SandboxedKernel
 from kernelbook.grade.outcome import (
     GRADER_FAILED,
+    LAB,
     LOST,
     Key,
     Outcome,
@@ -53,7 +54,6 @@ from kernelbook.grade.sandbox import Sandbox
 
 Seeds = Mapping[Key, int] | Callable[[str, str], int]
 
-_LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 _INI = Path(__file__).with_name("pytest.ini")
 _PYTEST_VARIABLES = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_THEME", "PYTEST_DEBUG")
 _UNWANTED = ("cacheprovider", "doctest", "faulthandler", "junitxml", "logging")
@@ -375,7 +375,7 @@ class GradedCell(IPyNbCell):
             wanted = plugin.references.get(self.key)
             if not wanted:
                 return self._outcome(Category.INFRASTRUCTURE, note="no reference answers")
-        begin = f"{_LAB}._begin_test({plugin.seed(self.key)}, {plugin.device!r})"
+        begin = f"{LAB}._begin_test({plugin.seed(self.key)}, {plugin.device!r})"
         reply = file.execute(begin, plugin.limits.cell_seconds, silent=True)
         if reply.status == "error" and plugin.device == "gpu":
             # A CUDA context that an earlier test has broken stays broken: only a new process heals.
@@ -390,7 +390,7 @@ class GradedCell(IPyNbCell):
         file.tested = True
         seconds = plugin.budgets.get(self.key, plugin.limits.test_seconds)
         reply = file.execute(
-            self.cell.source, seconds, user_expressions={"answers": f"{_LAB}._take_answers()"}
+            self.cell.source, seconds, user_expressions={"answers": f"{LAB}._take_answers()"}
         )
         return replace(self._judge(reply, wanted), seconds=reply.seconds)
 

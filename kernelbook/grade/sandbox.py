@@ -44,7 +44,6 @@ SHIPPED = (
     "notebook.py",
     "device.py",
     "lift",
-    "compilers.py",
     "compilers",
     "simt",
 )
@@ -69,7 +68,7 @@ _SYSTEM_FILES = (
     "/etc/OpenCL",
 )
 _PYTHON_PARTS = ("bin", "lib", "lib64", "include", "share", "etc", "pyvenv.cfg")
-_GPU_FOLDERS = ("/sys", "/usr/local/nvidia", "/usr/local/cuda", "/opt/nvidia")
+_GPU_FOLDERS = ("/sys", "/opt/nvidia")  # all of /usr is shown anyway
 _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")  # the compilers need them without a GPU, too
 

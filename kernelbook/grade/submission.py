@@ -21,12 +21,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from kernelbook.errors import SubmissionError
 from kernelbook.release import MARKER
-from kernelbook.source import Exercise, LabSource, Tag
+from kernelbook.source import Exercise, LabSource, Tag, bound_names
 
 MAX_BYTES = 20 * 2**20  # a solved lab has about 50 KiB; pictures in outputs rarely reach 5 MiB
 MAX_CELLS = 2000
@@ -210,17 +211,19 @@ def _marker(source: str) -> str:
 
 
 def _defines(source: str, name: str) -> bool:
+    bound = _bound(source)
+    if bound is not None:
+        return name in bound
+    return re.search(rf"^(?:def\s+{name}\s*\(|{name}\s*=)", source, re.M) is not None
+
+
+@lru_cache(maxsize=1024)
+def _bound(source: str) -> set[str] | None:
+    """What a cell defines, read once for all exercises; None where it cannot be parsed."""
     try:
-        tree = ast.parse(source if len(source) <= MAX_PARSED_CHARS else "(")
+        return bound_names(ast.parse(source if len(source) <= MAX_PARSED_CHARS else "("))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return re.search(rf"^(?:def\s+{name}\s*\(|{name}\s*=)", source, re.M) is not None
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return True
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(t, ast.Name) and t.id == name for t in targets):
-            return True
-    return False
+        return None
 
 
 def _begun(cells: tuple[SubmittedCell, ...]) -> str:
