@@ -13,14 +13,14 @@ from __future__ import annotations
 import base64
 import linecache
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelbook import device as _device
-from kernelbook import notebook
+from kernelbook import notebook, poison
 from kernelbook.errors import CheckFailed, KernelbookError, NotYet
 
 if TYPE_CHECKING:
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from kernelbook.compilers import Compiled
+    from kernelbook.simt.player import Player
+    from kernelbook.simt.profile import Profile
+    from kernelbook.simt.record import Recording
 
 ANSWERS = "application/vnd.kernelbook.answers+json"
-
-# An output element that nobody wrote stays recognisable: NaN, or this byte in every place.
-POISON_BYTE = 0xCD
 
 _chosen = _device.choose("auto")
 if _chosen == "sim":
     from kernelbook import simt
+    from kernelbook.simt import memory
 
     simt.install()
+    simt.diagnose_always()
 else:
     warnings.filterwarnings("ignore", category=Warning, module=r"numba\.cuda.*")
 
@@ -65,7 +67,7 @@ def begin(lab: str) -> None:
     from kernelbook import compilers
 
     compilers.warm_up()
-    notebook.attach(lambda: _state.compared, _forget_comparisons)
+    notebook.attach(lambda: _state.compared, _begin_cell)
     if on_gpu():
         gpu = _device.gpus()[0]
         print(f"{lab}: your kernels run on {gpu.name}.")
@@ -82,6 +84,20 @@ def rng() -> np.random.Generator:
     return _state.generator
 
 
+def schedules(count: int = 3) -> Iterator[int]:
+    """Numbers of ``count`` schedules, each in force while the loop's body runs; one on a GPU.
+
+    ``for _ in lab.schedules():`` runs the body with blocks, warps and lanes in the natural order
+    first, then in seeded other orders. The same number gives the same run.
+    """
+    if on_gpu():
+        yield 0
+        return
+    for seed in range(count):
+        with simt.schedule(seed):
+            yield seed
+
+
 def sizes(*, sim: Sequence[int], gpu: Sequence[int]) -> Sequence[int]:
     """Problem sizes for the device in use: small ones in the simulator, large ones on a GPU."""
     return gpu if on_gpu() else sim
@@ -90,7 +106,9 @@ def sizes(*, sim: Sequence[int], gpu: Sequence[int]) -> Sequence[int]:
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
     """A poisoned host array: what nobody writes stays NaN (floats) or 0xCD in every byte."""
     out = np.empty(shape, dtype)
-    out[...] = _poison(out.dtype)[0]
+    out[...] = poison.element(out.dtype)[0]
+    if not on_gpu():
+        memory.mark_unwritten(out)
     return out
 
 
@@ -164,16 +182,67 @@ def raw_kernel(source: str, entry: str) -> Any:
     return cupy.RawKernel(source, entry, options=("--std=c++17",))
 
 
-def show_accesses(launch: Any, *args: Any, title: str = "") -> Figure:
+def show_accesses(launch: Any, *args: Any, title: str = "", line: int | None = None) -> Figure:
     """Draw which thread touches which element of each array, from a real simulated launch.
 
-    launch: ``kernel[grid, block]``; args: its arguments. Small launches read best (≤ 64 threads).
+    launch: ``kernel[grid, block]``; args: its arguments. line: only that source line, as counted in
+    its cell. A launch that fails is drawn as far as it came, and its error is printed. Small
+    launches read best (≤ 64 threads).
     """
-    if on_gpu():
-        raise KernelbookError("a trace needs the simulator: set KERNELBOOK_DEVICE=sim and restart")
     from kernelbook.simt import picture
 
-    return picture.accesses(launch, *args, title=title)
+    return picture.accesses(_recorded(launch, args), line=line, title=title)
+
+
+def show_banks(launch: Any, *args: Any, title: str = "", line: int | None = None) -> Figure:
+    """Draw which lanes of a warp want which bank of shared memory, at the worst request of ``line``.
+
+    Without ``line`` it is the worst of the kernel. Raises LearnerError when no shared memory is
+    touched.
+    """
+    from kernelbook.simt import bankmap
+
+    return bankmap.banks_of(_recorded(launch, args), line=line, title=title)
+
+
+def show_timeline(launch: Any, *args: Any, title: str = "") -> Figure:
+    """Draw what each warp does between the barriers; a data race is marked."""
+    from kernelbook.simt import timeline
+
+    return timeline.time_line(_recorded(launch, args), title=title)
+
+
+def play(launch: Any, *args: Any, title: str = "") -> Player:
+    """The launch to step through: source, lanes, arrays and barriers. For up to 64 threads."""
+    from kernelbook.simt import player
+
+    return player.play(_recorded(launch, args, lines=True), title=title)
+
+
+def profile(launch: Any, *args: Any) -> Profile:
+    """What the launch asks of memory, line by line, its occupancy, and what limits that.
+
+    Its attributes are plain numbers, such as ``profile.bank_conflicts``, ``sectors_per_request``,
+    ``occupancy``. It runs in the simulator, also beside a GPU: choose a small launch.
+    """
+    from kernelbook.simt import profile as profiler
+
+    found = profiler.profile(launch, *args)
+    _print_failure(found.failure)
+    return found
+
+
+def _recorded(launch: Any, args: tuple[Any, ...], *, lines: bool = False) -> Recording:
+    from kernelbook.simt import observed
+
+    recording, failure = observed.run(launch, args, lines=lines)
+    _print_failure(failure)
+    return recording
+
+
+def _print_failure(failure: Exception | None) -> None:
+    if failure is not None:
+        print(f"{type(failure).__name__}: {failure}")
 
 
 def answer(
@@ -199,8 +268,11 @@ def answer(
     )
 
 
-def _forget_comparisons() -> None:
+def _begin_cell() -> None:
+    """Every cell starts with the same schedules, and has compared nothing yet."""
     _state.compared = 0
+    if not on_gpu():
+        simt.restart_schedules()
 
 
 def _answer(name: str, texts: Sequence[str]) -> Any:
@@ -237,6 +309,8 @@ def _begin_test(seed: int, device: str) -> None:
         raise KernelbookError(f"graded on {device!r}, but this kernel runs on {_chosen!r}")
     if on_gpu():
         _require_living_context()
+    else:
+        simt.restart_schedules()
     _state.generator = np.random.default_rng(seed)
     _state.answers = []
 
@@ -251,18 +325,6 @@ def _require_living_context() -> None:
 def _take_answers() -> _Answers:
     items, _state.answers = _state.answers, []
     return _Answers(items)
-
-
-def _poison(dtype: np.dtype[Any]) -> NDArray[Any]:
-    """One poisoned element: a NaN of our own (a float's payload tells it from a computed one)."""
-    code = bytearray([POISON_BYTE]) * dtype.itemsize
-    if dtype.kind in "fc":
-        part = dtype.itemsize // (2 if dtype.kind == "c" else 1)
-        # Little-endian: sign 0, exponent all ones, quiet bit set; what is left is the payload.
-        high = {2: b"\x7e", 4: b"\xc0\x7f", 8: b"\xf8\x7f"}[part]
-        code = (code[: part - len(high)] + high) * (dtype.itemsize // part)
-    element = np.frombuffer(bytes(code), dtype.newbyteorder("<"))
-    return np.ones(1, dtype) if dtype.kind == "b" else element.astype(dtype)
 
 
 def _values(got: Any, wanted: NDArray[Any]) -> NDArray[Any]:
@@ -283,7 +345,7 @@ def _values(got: Any, wanted: NDArray[Any]) -> NDArray[Any]:
 def _verdict(
     values: NDArray[Any], wanted: NDArray[Any], wrong: NDArray[np.bool_], case: str
 ) -> None:
-    untouched = _untouched(values)
+    untouched = poison.untouched(values)
     opening = f"{case}: " if case else ""
     if values.size and untouched.all() and wrong.any():
         raise NotYet(
@@ -308,12 +370,3 @@ def _verdict(
 def _number(value: Any) -> str:
     """A float with seven digits: more would be noise beside a float32."""
     return f"{value:.7g}" if isinstance(value, np.inexact) else str(value)
-
-
-def _untouched(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where an element still holds the poison. No boolean does: both of its values are answers."""
-    if values.dtype.kind == "b":
-        return np.zeros(values.shape, np.bool_)
-    raw = np.ascontiguousarray(values).reshape(*values.shape, 1).view(np.uint8)
-    same: NDArray[np.bool_] = (raw == _poison(values.dtype).view(np.uint8)).all(axis=-1)
-    return same

@@ -1,7 +1,8 @@
 """The CUDA simulator: runs Numba CUDA kernels with no GPU. Importing it changes nothing.
 
-``install()`` makes ``from numba import cuda`` give :mod:`kernelbook.simt.cuda`; ``observe()`` is
-the seam through which every memory access can be heard.
+``install()`` makes ``from numba import cuda`` give :mod:`kernelbook.simt.cuda`. ``diagnosis()``
+raises races and reads of unwritten memory, ``observe()`` keeps the recording of a launch,
+``schedule()`` chooses the order in which things run.
 """
 
 from kernelbook.simt import cuda
@@ -13,31 +14,50 @@ from kernelbook.simt.errors import (
     LaunchError,
     LaunchInterrupted,
     NotSimulated,
+    RaceError,
     SimulatorWarning,
     TimeLimitError,
+    UninitialisedError,
     WarpError,
 )
+from kernelbook.simt.launch import simulated
 from kernelbook.simt.module import install, installed
-from kernelbook.simt.seam import Access, Allocation, Observer, observe
-from kernelbook.simt.trace import Trace
+from kernelbook.simt.record import Allocation, Kind, Recording, Site, Sync
+from kernelbook.simt.seam import (
+    Trace,
+    diagnose_always,
+    diagnosis,
+    observe,
+    restart_schedules,
+    schedule,
+)
 
 __all__ = [
-    "Access",
     "Allocation",
     "BarrierError",
     "BoundsError",
     "DeadlockError",
     "KernelError",
+    "Kind",
     "LaunchError",
     "LaunchInterrupted",
     "NotSimulated",
-    "Observer",
+    "RaceError",
+    "Recording",
     "SimulatorWarning",
+    "Site",
+    "Sync",
     "TimeLimitError",
     "Trace",
+    "UninitialisedError",
     "WarpError",
     "cuda",
+    "diagnose_always",
+    "diagnosis",
     "install",
     "installed",
     "observe",
+    "restart_schedules",
+    "schedule",
+    "simulated",
 ]

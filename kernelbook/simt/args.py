@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelbook.simt import ordering
 from kernelbook.simt.host import NOT_CONTIGUOUS, DeviceNDArray, contiguous, order_of
 from kernelbook.simt.memory import fresh
 
@@ -20,8 +21,11 @@ class ArgHint:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def stage(self) -> tuple[np.ndarray[Any, Any], Callable[[], None] | None]:
-        """Device memory for the launch, and the copy back to run after it (None: no copy)."""
+    def stage(self, stream: Any = 0) -> tuple[np.ndarray[Any, Any], Callable[[], None] | None]:
+        """Device memory for the launch, and the copy back to run after it (None: no copy).
+
+        Both copies are on ``stream``; without one they are synchronous.
+        """
         value = self.value
         if isinstance(value, DeviceNDArray):
             return value.memory, None
@@ -30,7 +34,9 @@ class ArgHint:
             raise ValueError(NOT_CONTIGUOUS)
         order = order_of(array)
         if self.copies_in:
+            ordering.before_reading(array)
             memory = np.array(array, order=order, subok=False)
+            ordering.copied_in(array, memory, stream)
         else:
             memory = fresh(array.shape, array.dtype, order)
         if not array.flags.writeable:
@@ -38,7 +44,7 @@ class ArgHint:
             return memory, None
         if not self.copies_out:
             return memory, None
-        return memory, functools.partial(np.copyto, array, memory)
+        return memory, functools.partial(ordering.copied_out, memory, array, stream)
 
 
 class In(ArgHint):

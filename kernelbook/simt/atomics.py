@@ -6,10 +6,12 @@ index is an int, or a tuple for several axes, and is checked as any other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kernelbook.simt.errors import KernelError
 from kernelbook.simt.memory import Array
+from kernelbook.simt.polling import unchanged
 
 
 class Atomic:
@@ -84,7 +86,11 @@ def _change(name: str, array: Any, index: Any, change: Any, *operands: Any) -> A
             f"cuda.atomic.{name} works on an element of an array: its first argument is a "
             f"{type(array).__name__}. Pass the array and the index separately"
         )
-    return array.atomic(index, change, *operands)
+    old = array.atomic(index, change, *operands)
+    # The most frequent one first, without a call.
+    if operands[0] == 0 if change is _add else _KEEPS[change](old, *operands):
+        unchanged(array, index, old, operands)
+    return old
 
 
 def _integers(name: str, array: Any, kinds: str = "iu") -> Any:
@@ -144,3 +150,28 @@ def _nanmin(old: Any, value: Any) -> Any:
 
 def _cas(current: Any, old: Any, value: Any) -> Any:
     return value if current == old else current
+
+
+def _zero(old: Any, value: Any) -> bool:
+    return bool(value == 0)
+
+
+def _same(old: Any, value: Any) -> bool:
+    return bool(old == value)
+
+
+# Whether an operation leaves the old value as it was: then it may be a poll.
+_KEEPS: dict[Any, Callable[..., bool]] = {
+    _sub: _zero,
+    _xor: _zero,
+    _and: lambda old, value: int(old) & int(value) == old,
+    _or: lambda old, value: int(old) | int(value) == old,
+    _inc: lambda old, value: old == value == 0,
+    _dec: lambda old, value: old == value == 0,
+    _exch: _same,
+    _max: lambda old, value: not value > old,
+    _min: lambda old, value: not value < old,
+    _nanmax: lambda old, value: not value > old,
+    _nanmin: lambda old, value: not value < old,
+    _cas: lambda current, old, value: current != old or current == value,
+}

@@ -17,7 +17,7 @@ from typing import Any
 
 from numba.core import types
 
-from kernelbook.simt import cg, device, intrinsics, libdevice, registers
+from kernelbook.simt import cg, device, intrinsics, libdevice, ordering, registers
 from kernelbook.simt.args import In, InOut, Out
 from kernelbook.simt.atomics import atomic
 from kernelbook.simt.errors import NotSimulated
@@ -59,7 +59,15 @@ from kernelbook.simt.scheduler import (
     syncthreads_or,
 )
 from kernelbook.simt.spaces import const, local, shared
-from kernelbook.simt.streams import Stream, event, event_elapsed_time, external_stream, stream
+from kernelbook.simt.streams import (
+    Stream,
+    default_stream,
+    event,
+    event_elapsed_time,
+    external_stream,
+    per_thread_default_stream,
+    stream,
+)
 from kernelbook.simt.vectors import VECTOR_TYPES
 from kernelbook.simt.warp import (
     activemask,
@@ -101,6 +109,7 @@ implementation = "kernelbook.simt"
 warpsize = registers.WARP_SIZE
 gpus = device.DEVICES
 reduce = Reduce
+legacy_default_stream = default_stream
 ldca = ldcg = ldcs = ldlu = ldcv = intrinsics.load_hinted
 stcg = stcs = stwb = stwt = intrinsics.store_hinted
 globals().update({name: getattr(types, name) for name in _TYPE_NAMES}, **VECTOR_TYPES)
@@ -136,15 +145,8 @@ def is_fp8_supported() -> bool:
 
 
 def synchronize() -> None:
-    """Nothing is outstanding: a launch returns when it has ended."""
-
-
-def default_stream() -> Stream:
-    """A stream."""
-    return Stream()
-
-
-legacy_default_stream = per_thread_default_stream = default_stream
+    """Wait for all work that was given to the device."""
+    ordering.synchronize()
 
 
 def current_context(devnum: int | None = None) -> device.Context:
@@ -170,7 +172,7 @@ def select_device(device_id: int) -> device.Device:
 def detect() -> bool:
     """Print the devices, as numba does; True."""
     print("Found 1 CUDA devices (simulated)")
-    print(f"id 0    {device.NAME}")
+    print(f"id 0    {device.DEVICE.name}")
     return True
 
 

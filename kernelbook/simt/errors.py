@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
@@ -39,6 +39,28 @@ class WarpError(DeadlockError):
     """A warp operation whose mask and lanes do not fit."""
 
 
+class RaceError(SimulatorError):
+    """Two threads touch one element with nothing between, and one of them writes.
+
+    first, second: rows of the recording, in the order of execution. element: such as ``tile[3]``.
+    more: how many other elements the same two lines were seen to race on.
+    """
+
+    def __init__(
+        self, message: str, *, first: int = -1, second: int = -1, element: str = "", more: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.first, self.second, self.element, self.more = first, second, element, more
+
+
+class UninitialisedError(SimulatorError):
+    """A thread reads memory that nobody has written. row: of the recording, the read."""
+
+    def __init__(self, message: str, *, row: int = -1, element: str = "") -> None:
+        super().__init__(message)
+        self.row, self.element = row, element
+
+
 class TimeLimitError(SimulatorError):
     """A launch took longer than it may: mostly a loop that never ends."""
 
@@ -52,6 +74,10 @@ class LaunchInterrupted(KeyboardInterrupt):
 
 class LaunchError(SimulatorError):
     """The launch asks for what the device does not have, or is not a launch at all."""
+
+
+class HostOrderError(SimulatorError):
+    """Host code or a launch relies on work that it has not waited for."""
 
 
 class KernelError(SimulatorError):
@@ -88,6 +114,12 @@ class Where:
         if advice:
             head = f"{head.rstrip('.')}. {advice}"
         return f"{head}\n    {self.line} | {self.text}" if self.text else head
+
+
+def quoted(where: Where, what: str, advice: str, lines: dict[int, str]) -> str:
+    """``where.says`` with several source lines quoted: ``lines`` gives their texts by number."""
+    head = replace(where, text="").says(what, advice)
+    return head + "".join(f"\n    {n} | {text}" for n, text in sorted(lines.items()) if text)
 
 
 @dataclass(frozen=True)

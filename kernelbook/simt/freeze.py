@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelbook.simt import log, rewrite
 from kernelbook.simt.device_math import device_math, replacement
 from kernelbook.simt.errors import KernelError
 from kernelbook.simt.memory import wrap
+from kernelbook.simt.registers import now
 
 _KNOWN_PACKAGES = ("kernelbook.simt", "numpy", "numba", "math", "builtins")
 
@@ -32,14 +34,18 @@ class Frozen:
     def __init__(self) -> None:
         self.functions: dict[FunctionType, FunctionType] = {}
         self.files: set[str] = set()
+        lines = now.log is not None and now.log.lines
+        self.passes: tuple[rewrite.Pass, ...] = (rewrite.with_lines,) if lines else ()
 
     def function(self, original: FunctionType) -> FunctionType:
         """A copy of ``original`` with typed constants and frozen globals and closure."""
         known = self.functions.get(original)
         if known is not None:
             return known
-        code = typed_constants(original.__code__)
+        code = rewrite.rewritten(original, self.passes) if self.passes else None
+        code = typed_constants(code or original.__code__)
         names = dict(original.__globals__)
+        names[rewrite.LINE] = log.note_line
         frozen = FunctionType(
             code,
             names,
@@ -66,6 +72,7 @@ class Frozen:
         return frozen
 
     def _value(self, name: str, value: Any) -> Any:
+        value = _simulated(value)
         if value.__class__ is float:
             return np.float64(value)
         if value is math:
@@ -91,6 +98,22 @@ class Frozen:
                     "with @cuda.jit(device=True)"
                 )
         return value
+
+
+def _simulated(value: Any) -> Any:
+    """The simulator's counterpart of something from the real ``numba.cuda``, else ``value``.
+
+    So a kernel that was written for a GPU, and has the real module in its globals, runs here too.
+    """
+    home = getattr(value, "__name__" if isinstance(value, ModuleType) else "__module__", None)
+    if not isinstance(home, str) or not home.startswith("numba.cuda") or hasattr(value, "py_func"):
+        return value
+    from kernelbook.simt import cg, cuda, libdevice
+
+    if isinstance(value, ModuleType):
+        return {"numba.cuda.cg": cg, "numba.cuda.libdevice": libdevice}.get(home, cuda)
+    of = libdevice if home == "numba.cuda.libdevice" else cg if home == "numba.cuda.cg" else cuda
+    return getattr(of, getattr(value, "__name__", ""), value)
 
 
 def _cells(count: int) -> tuple[CellType, ...]:

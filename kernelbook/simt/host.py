@@ -1,7 +1,8 @@
 """The host side: device arrays and transfers.
 
 A device array's memory is separate host memory, so that forgetting a copy shows here as it does on
-a GPU. New device memory holds NaN or 0xA5 bytes, never zeros by luck.
+a GPU. New device memory is poisoned, never zeros by luck. Copies tell :mod:`~.ordering` of the
+stream that they are on; an array made with a stream uses that one where none is given, as in Numba.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from kernelbook.simt import ordering
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import KernelError
+from kernelbook.simt.host_arrays import ManagedNDArray as ManagedNDArray
+from kernelbook.simt.host_arrays import MappedNDArray as MappedNDArray
+from kernelbook.simt.host_arrays import PinnedNDArray
 from kernelbook.simt.memory import fresh
 from kernelbook.simt.registers import now
 
@@ -29,8 +34,9 @@ class DeviceNDArray:
     __cuda_ndarray__ = True
     __cuda_memory__ = True
 
-    def __init__(self, memory: np.ndarray[Any, Any]) -> None:
+    def __init__(self, memory: np.ndarray[Any, Any], stream: Any = 0) -> None:
         self.memory = memory
+        self.stream = stream
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,28 +71,28 @@ class DeviceNDArray:
         return self.transpose()
 
     def transpose(self, axes: Any = None) -> DeviceNDArray:
-        return DeviceNDArray(self.memory.transpose(axes))
+        return DeviceNDArray(self.memory.transpose(axes), self.stream)
 
     def reshape(self, *shape: Any, order: Any = "C") -> DeviceNDArray:
         """The same memory with another shape. Raises ValueError when that takes a copy."""
         if not (self.is_c_contiguous() or self.is_f_contiguous()):
             raise ValueError("reshape of a non-contiguous device array")
-        return DeviceNDArray(self.memory.reshape(*shape, order=order))
+        return DeviceNDArray(self.memory.reshape(*shape, order=order), self.stream)
 
     def ravel(self, order: Any = "C") -> DeviceNDArray:
         return self.reshape(-1, order=order)
 
     def squeeze(self, axis: Any = None) -> DeviceNDArray:
-        return DeviceNDArray(self.memory.squeeze(axis))
+        return DeviceNDArray(self.memory.squeeze(axis), self.stream)
 
     def view(self, dtype: Any) -> DeviceNDArray:
         """The same bytes as another type."""
-        return DeviceNDArray(self.memory.view(as_dtype(dtype)))
+        return DeviceNDArray(self.memory.view(as_dtype(dtype)), self.stream)
 
     def split(self, section: int, stream: Any = 0) -> Iterator[DeviceNDArray]:
         """Pieces of ``section`` elements of a one-dimensional array."""
         for start in range(0, self.size, section):
-            yield self[start : start + section]
+            yield DeviceNDArray(self.memory[start : start + section], stream or self.stream)
 
     def is_c_contiguous(self) -> bool:
         return self.memory.flags.c_contiguous
@@ -95,41 +101,62 @@ class DeviceNDArray:
         return self.memory.flags.f_contiguous
 
     def bind(self, stream: Any = 0) -> DeviceNDArray:
-        return self
+        """The same memory; what names no stream is on ``stream``."""
+        return DeviceNDArray(self.memory, stream)
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> np.ndarray[Any, Any]:
         """A host copy, written into ``ary`` when given.
 
-        Raises TypeError or ValueError when ``ary`` has another type or shape.
+        On a stream and into pinned memory it arrives with the synchronisation. Raises TypeError or
+        ValueError when ``ary`` has another type or shape, HostOrderError when another stream may
+        still be writing this array.
         """
         if ary is None:
-            return self.memory.copy(order="K")
+            ary = np.empty_like(self.memory)
         _require_alike(ary, self.memory)
-        np.copyto(ary, self.memory)
+        ordering.copied_out(self.memory, ary, stream or self.stream)
         return ary
 
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
         """Overwrite this array with ``ary``, a host or device array of the same type and shape."""
-        source = ary.memory if isinstance(ary, DeviceNDArray) else np.asarray(ary)
+        if isinstance(ary, DeviceNDArray):
+            _require_alike(ary.memory, self.memory)
+            np.copyto(self.memory, ary.memory)
+            ordering.copied_on_device(ary.memory, self.memory, stream or self.stream)
+            return
+        source = np.asarray(ary)
         _require_alike(source, self.memory)
+        ordering.before_reading(source)
         np.copyto(self.memory, source)
+        ordering.copied_in(source, self.memory, stream or self.stream)
 
     def getitem(self, item: Any, stream: Any = 0) -> Any:
-        return self[item]
-
-    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
-        self[key] = value
-
-    def __getitem__(self, item: Any) -> Any:
+        """``self[item]``: a view, or an element that is copied on ``stream``."""
         found = self.memory[item]
         if isinstance(found, np.ndarray):
             if not np.shares_memory(found, self.memory) and found.size:
                 raise NotImplementedError("a device array is indexed by integers and slices only")
-            return DeviceNDArray(found)
-        return found
+            return DeviceNDArray(found, self.stream)
+        element = np.empty((), self.dtype)
+        ordering.copied_out(_element(self.memory, item), element, stream or self.stream)
+        return element[()]
+
+    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
+        """``self[key] = value``, copied on ``stream``."""
+        source = value.memory if isinstance(value, DeviceNDArray) else np.asarray(value)
+        ordering.before_reading(source)
+        self.memory[key] = source
+        part = _element(self.memory, key)
+        if isinstance(value, DeviceNDArray):
+            ordering.copied_on_device(source, part, stream or self.stream)
+        else:
+            ordering.copied_in(source, part, stream or self.stream)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.getitem(item)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.memory[key] = value.memory if isinstance(value, DeviceNDArray) else value
+        self.setitem(key, value)
 
     def __len__(self) -> int:
         return len(self.memory)
@@ -145,14 +172,6 @@ class DeviceNDArray:
         return f"<DeviceNDArray {self.dtype}{list(self.shape)}; read it with copy_to_host()>"
 
 
-class MappedNDArray(np.ndarray[Any, Any]):
-    """Host memory that kernels read and write in place."""
-
-
-class ManagedNDArray(np.ndarray[Any, Any]):
-    """Memory that host and kernels share."""
-
-
 def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> DeviceNDArray:
     """Copy a host array to the device; into ``to`` when given.
 
@@ -165,12 +184,15 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
     if not contiguous(array):
         raise ValueError(NOT_CONTIGUOUS)
     if to is not None:
-        to.copy_to_device(array)
+        to.copy_to_device(array, stream)
         return to
     order = order_of(array)
-    return DeviceNDArray(
-        array.copy(order=order) if copy else fresh(array.shape, array.dtype, order)
-    )
+    if not copy:
+        return DeviceNDArray(fresh(array.shape, array.dtype, order), stream)
+    ordering.before_reading(array)
+    made = DeviceNDArray(array.copy(order=order), stream)
+    ordering.copied_in(array, made.memory, stream)
+    return made
 
 
 def device_array(
@@ -178,19 +200,19 @@ def device_array(
 ) -> DeviceNDArray:
     """Uninitialised device memory."""
     _require_host("device_array")
-    return DeviceNDArray(fresh(shape, as_dtype(dtype), order))
+    return DeviceNDArray(fresh(shape, as_dtype(dtype), order), stream)
 
 
 def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
     """Uninitialised device memory with shape, type and order of ``ary``."""
-    return device_array(ary.shape, ary.dtype, order=order_of(ary))
+    return device_array(ary.shape, ary.dtype, order=order_of(ary), stream=stream)
 
 
 def pinned_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C"
 ) -> np.ndarray[Any, Any]:
-    """Uninitialised host memory; pinning has no effect here."""
-    return fresh(shape, as_dtype(dtype), order)
+    """Uninitialised host memory that asynchronous copies really are asynchronous with."""
+    return _registered(fresh(shape, as_dtype(dtype), order).view(PinnedNDArray), "pinned")
 
 
 def pinned_array_like(ary: Any) -> np.ndarray[Any, Any]:
@@ -208,7 +230,7 @@ def mapped_array(
     wc: bool = False,
 ) -> MappedNDArray:
     """Uninitialised host memory that kernels use in place."""
-    return fresh(shape, as_dtype(dtype), order).view(MappedNDArray)
+    return _registered(fresh(shape, as_dtype(dtype), order).view(MappedNDArray), "mapped")
 
 
 def mapped_array_like(
@@ -227,20 +249,32 @@ def managed_array(
     attach_global: bool = True,
 ) -> ManagedNDArray:
     """Uninitialised memory that host and kernels share."""
-    return fresh(shape, as_dtype(dtype), order).view(ManagedNDArray)
+    return _registered(fresh(shape, as_dtype(dtype), order).view(ManagedNDArray), "managed")
 
 
 @contextmanager
 def pinned(*arylist: Any) -> Iterator[None]:
-    """Pin host arrays for the ``with`` block; no effect here."""
-    yield
+    """Pin host arrays for the ``with`` block: copies of them on a stream are asynchronous."""
+    for ary in arylist:
+        ordering.register(ary, "pinned")
+    try:
+        yield
+    finally:
+        for ary in arylist:
+            ordering.unregister(ary)
 
 
 @contextmanager
 def mapped(*arylist: Any, **options: Any) -> Iterator[Any]:
     """Host arrays as device arrays on the same memory, for the ``with`` block."""
     arrays = [DeviceNDArray(ary) for ary in arylist]
-    yield arrays[0] if len(arrays) == 1 else arrays
+    for ary in arylist:
+        ordering.register(ary, "mapped")
+    try:
+        yield arrays[0] if len(arrays) == 1 else arrays
+    finally:
+        for ary in arylist:
+            ordering.unregister(ary)
 
 
 def is_cuda_array(obj: Any) -> bool:
@@ -255,6 +289,18 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
     if hasattr(obj, "__cuda_array_interface__"):
         raise TypeError("the array is in a real GPU's memory, which the simulator can't use")
     raise TypeError("*obj* doesn't implement the cuda array interface.")
+
+
+def _registered(array: Any, kind: str) -> Any:
+    ordering.register(array, kind)
+    return array
+
+
+def _element(memory: np.ndarray[Any, Any], item: Any) -> np.ndarray[Any, Any]:
+    """``memory[item]`` as a view, also where the item names one element."""
+    at = item if isinstance(item, tuple) else (item,)
+    part: np.ndarray[Any, Any] = memory[at if Ellipsis in at else (*at, Ellipsis)]
+    return part
 
 
 def _require_host(name: str) -> None:

@@ -7,11 +7,13 @@ literal, an index, a narrow load) counts as 32 bits where it fits, else as 64.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from kernelbook.simt.record import Kind
 from kernelbook.simt.registers import now, outside
 
 
@@ -65,31 +67,36 @@ def cbrt(a: Any) -> Any:
 
 
 def threadfence() -> None:
-    """Order this thread's memory accesses for the whole device. Always so here."""
-    if now.block is None:
-        raise outside("threadfence")
+    """Order this thread's memory accesses for the whole device."""
+    _fence("threadfence", Kind.FENCE)
 
 
 def threadfence_block() -> None:
-    """Order this thread's memory accesses for its block. Always so here."""
-    if now.block is None:
-        raise outside("threadfence_block")
+    """Order this thread's memory accesses for its block."""
+    _fence("threadfence_block", Kind.FENCE_BLOCK)
 
 
 def threadfence_system() -> None:
-    """Order this thread's memory accesses for all devices. Always so here."""
+    """Order this thread's memory accesses for all devices."""
+    _fence("threadfence_system", Kind.FENCE)
+
+
+def _fence(name: str, kind: Kind) -> None:
+    """Values need no fence here, where one thread runs at a time; the verdict on races does."""
     if now.block is None:
-        raise outside("threadfence_system")
+        raise outside(name)
+    if now.log is not None:
+        now.log.event(kind, sys._getframe(2))
 
 
 def load_hinted(array: Any, i: Any) -> Any:
     """``array[i]``; the cache hint has no effect here (``ldca ldcg ldcs ldlu ldcv``)."""
-    return array[i]
+    return array.load(i)
 
 
 def store_hinted(array: Any, i: Any, value: Any) -> None:
     """``array[i] = value``; the cache hint has no effect here (``stcg stcs stwb stwt``)."""
-    array[i] = value
+    array.store(i, value)
 
 
 def _bits(x: Any) -> tuple[int, int]:

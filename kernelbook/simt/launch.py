@@ -11,19 +11,23 @@ import functools
 import inspect
 import numbers
 import threading
+import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import device, host, seam, signatures
+from kernelbook.errors import SimulatorError
+from kernelbook.simt import device, host, seam, signatures, verdict
 from kernelbook.simt.args import ArgHint, InOut
 from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
 from kernelbook.simt.freeze import Frozen
 from kernelbook.simt.limit import time_limit
-from kernelbook.simt.memory import wrap
+from kernelbook.simt.log import Log
+from kernelbook.simt.memory import Recorded, wrap, written_bytes
 from kernelbook.simt.registers import blockDim, blockIdx, gridDim, now, threadIdx
+from kernelbook.simt.schedule import Schedule
 from kernelbook.simt.scheduler import Grid, KernelInfo
 
 Triple = tuple[int, int, int]
@@ -192,9 +196,10 @@ class Configured:
                 now.owner = threading.get_ident()
                 gridDim.set(*self.griddim)
                 blockDim.set(*self.blockdim)
-                with seam.attend(name, self.griddim, self.blockdim), np.errstate(all="ignore"):
+                with np.errstate(all="ignore"):
                     self._run(name, args)
             finally:
+                now.log = None
                 for register in (threadIdx, blockIdx, blockDim, gridDim):
                     register.clear()
 
@@ -202,17 +207,79 @@ class Configured:
         dispatcher = self.dispatcher
         names = _parameter_names(dispatcher.py_func, name, args)
         args = signatures.convert(dispatcher.signatures, name, names, args)
+        log = now.log = self._open_log(name)
         after: list[Callable[[], None]] = []
         device_args = tuple(_argument(name, names[n], v, after) for n, v in enumerate(args))
         frozen = Frozen()
         function = frozen.function(dispatcher.py_func)
         info = KernelInfo(name, frozen, *self.ndims, dispatcher.shapes)
-        grid = Grid(function, device_args, (self.griddim, self.blockdim), self.sharedmem, info)
-        width, height, depth = self.griddim
-        with time_limit():
-            grid.run((x, y, z) for z in range(depth) for y in range(height) for x in range(width))
+        seed = seam.next_schedule()
+        grid = Grid(
+            function,
+            device_args,
+            (self.griddim, self.blockdim),
+            self.sharedmem,
+            info,
+            schedule=Schedule(seed),
+            log=log,
+        )
+        if log is None:
+            with time_limit():
+                grid.run()
+        else:
+            log.schedule = seed
+            _run_recorded(grid, log)
         for copy_back in after:
             copy_back()
+
+    def _open_log(self, name: str) -> Log | None:
+        if not (seam.settings.diagnosing or seam.traces):
+            return None
+        lines = any(trace.lines for trace in seam.traces)
+        return Log(name, self.griddim, self.blockdim, self.ndims, lines)
+
+
+def _run_recorded(grid: Grid, log: Log) -> None:
+    """Run ``grid``; raise the first defect that its recording shows, else its own failure."""
+    failure: SimulatorError | None = None
+    try:
+        with time_limit():
+            grid.run()
+    except SimulatorError as error:
+        failure = error
+    except BaseException:
+        log.close(finished=False)
+        raise
+    recording = log.close(finished=failure is None)
+    for trace in seam.traces:
+        trace.keep(recording)
+    if seam.settings.diagnosing:
+        defect = verdict.first_defect(recording)
+        if defect is not None:
+            raise defect from failure
+    if failure is not None:
+        raise failure
+
+
+def simulated(launch: Any) -> Configured:
+    """``kernel[grid, block]`` as a launch in the simulator; also one of the real ``numba.cuda``.
+
+    Raises LaunchError for anything that is not a configured kernel.
+    """
+    if isinstance(launch, Configured):
+        return launch
+    function = getattr(getattr(launch, "dispatcher", None), "py_func", None)
+    if function is None:
+        raise LaunchError(
+            f"expected kernel[blocks_per_grid, threads_per_block], got {type(launch).__name__}"
+        )
+    known = _twins.get(function)
+    if known is None:
+        known = _twins[function] = Dispatcher(function, False, (), {})
+    return known.configure(launch.griddim, launch.blockdim, 0, launch.sharedmem)
+
+
+_twins: weakref.WeakKeyDictionary[FunctionType, Dispatcher] = weakref.WeakKeyDictionary()
 
 
 class ForAll:
@@ -312,11 +379,15 @@ def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]
         data, copy_back = value.stage()
         if copy_back is not None:
             after.append(copy_back)
-        return wrap(data, name, "global")
+        return _wrapped(value.value if value.copies_in else data, data, name)
     if isinstance(value, host.DeviceNDArray):
-        return wrap(value.memory, name, "global")
+        return _wrapped(value.memory, value.memory, name)
     if isinstance(value, (host.MappedNDArray, host.ManagedNDArray)):
-        return wrap(value.view(np.ndarray), name, "global")
+        return _wrapped(value, value.view(np.ndarray), name)
+    if hasattr(value, "__cuda_array_interface__") and hasattr(value, "copy_to_host"):
+        here = value.copy_to_host()  # a real GPU's memory: the simulator works on a copy
+        after.append(functools.partial(value.copy_to_device, here))
+        return _wrapped(here, here, name)
     if isinstance(value, np.ndarray):
         return _argument(kernel, name, InOut(value), after)
     if isinstance(value, (bool, np.bool_)):
@@ -334,3 +405,13 @@ def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]
         f"{kernel}: argument {name} is a {type(value).__name__}, which a kernel can't take: pass "
         "arrays, numbers or tuples of them. Make lists into arrays with np.array."
     )
+
+
+def _wrapped(made: Any, memory: np.ndarray[Any, Any], name: str) -> Any:
+    """``memory`` as the kernel sees it; ``made`` is the host's array that it holds."""
+    array = wrap(memory, name, "global")
+    if isinstance(array, Recorded) and array.region.written is None:
+        made = getattr(made, "memory", made)
+        array.region.written = written_bytes(made, memory)
+        array.region.written_from = array.region.low
+    return array

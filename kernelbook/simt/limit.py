@@ -10,19 +10,19 @@ where somebody else uses the timer, or where the system has none.
 
 from __future__ import annotations
 
-import ast
-import linecache
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelbook.errors import SimulatorError
 from kernelbook.simt import stuck
 from kernelbook.simt.errors import LaunchError, LaunchInterrupted, TimeLimitError
+from kernelbook.simt.loops import awaited, loop_around
 from kernelbook.simt.registers import now
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 VARIABLE = "KERNELBOOK_LAUNCH_SECONDS"
 _AGAIN_SECONDS = 0.02  # between attempts while the signal finds no thread of the kernel running
+_LOG_SECONDS = 0.1  # between looks at the size of a log: some 300,000 rows
 
 
 def seconds() -> float:
@@ -58,7 +59,14 @@ def time_limit() -> Iterator[None]:
         yield
         return
 
+    end = time.process_time() + limit
+    log = now.log
+
     def ring(number: int, frame: FrameType | None) -> None:
+        if log is not None:
+            log.compact()
+            if time.process_time() < end:
+                return
         block = now.block
         if block is None or now.thread < 0:
             return  # between two threads, or the launch is over: the timer rings again
@@ -68,7 +76,10 @@ def time_limit() -> Iterator[None]:
 
     signal.signal(signal.SIGVTALRM, ring)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, limit, _AGAIN_SECONDS)
+        first, again = limit, _AGAIN_SECONDS
+        if log is not None:
+            first = again = min(limit, _LOG_SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, first, again)
         yield
     finally:
         # In this order: no signal may come once the handler is no longer ours.
@@ -95,33 +106,33 @@ def _free() -> bool:
 
 
 def _too_long(block: Block, frame: FrameType, limit: float) -> SimulatorError:
-    file, line = frame.f_code.co_filename, frame.f_lineno or 0
-    loop = _loop_around(file, line)
+    loop = loop_around(frame.f_code.co_filename, frame.f_lineno or 0)
     what = f"still running after {limit:g} s"
     total = block.grid.number_of_blocks
-    done = block.number - 1
+    done = block.grid.started - 1 - block.grid.waiting
     progress = (
         f"{done:,} of {total:,} blocks are done. The simulator runs one thread after the other: "
         f"launch fewer, or set {VARIABLE} higher"
     )
     if not loop:
         return TimeLimitError(stuck.here(frame).says(what, progress))
+    element = awaited(frame)
+    if element:
+        name, value = element
+        array, _, index = name[:-1].partition("[")
+        return TimeLimitError(
+            stuck.here(frame, line=loop.lineno).says(
+                f"{what}: waits for {name} to change from {value}",
+                "A plain load in a loop waits for ever: no other thread runs meanwhile, and a "
+                "compiler may load once only. Let an atomic read it: "
+                f"cuda.atomic.add({array}, {_as_index(index)}, 0)",
+            )
+        )
     advice = "Does the loop on this line ever end?"
     if done:
         advice += f" If it does, the launch is too large: {progress}"
-    return TimeLimitError(stuck.here(frame, line=loop).says(what, advice))
+    return TimeLimitError(stuck.here(frame, line=loop.lineno).says(what, advice))
 
 
-def _loop_around(file: str, line: int) -> int:
-    """First line of the innermost ``while`` around ``line``, else of the ``for``; 0 for none."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return 0
-    found: dict[Any, int] = {}
-    for node in ast.walk(tree):  # outer loops come before those that they hold
-        if isinstance(node, ast.While | ast.For) and (
-            node.lineno <= line <= (node.end_lineno or node.lineno)
-        ):
-            found[type(node)] = node.lineno
-    return found.get(ast.While) or found.get(ast.For) or 0
+def _as_index(index: str) -> str:
+    return f"({index})" if "," in index else index

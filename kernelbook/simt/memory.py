@@ -6,24 +6,35 @@ which like Numba's widened int64 do not overflow at 32 bits. A store converts to
 as C does: integers wrap. An index outside the array, a negative one included, is a
 :class:`BoundsError`.
 
-The seam: with an observer (see :func:`kernelbook.simt.observe`) a launch builds :class:`Observed`
-arrays, which report every access and then do the same. Without one the plain classes are used, so
-that nobody pays for what nobody hears.
+When the launch has a log (see :mod:`kernelbook.simt.seam`) it builds :class:`Recorded` arrays, which
+write every access down. Their bodies repeat each other: a call for it would cost as much as the
+access. Without a log the plain classes are used, so that nobody pays for what nobody reads.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import bounds, seam, stuck
+from kernelbook import poison
+from kernelbook.simt import bounds, log, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
+from kernelbook.simt.log import KIND_BITS, Log
+from kernelbook.simt.memory_map import Region, root_of
+from kernelbook.simt.record import Kind
+from kernelbook.simt.registers import now
 from kernelbook.simt.whole import whole_array
+
+_getframe = sys._getframe
+_row = log.rows.extend
+_ATOMIC = int(Kind.ATOMIC)
+_ATOMIC_DEPTH = 3  # the kernel calls cuda.atomic.add, that the module's _change, that Array.atomic
 
 Index = tuple[int, ...]
 _ATOMIC_TYPES = "ilqILQfd"  # type characters of 32- and 64-bit integers and floats
@@ -42,7 +53,7 @@ _OTHER_OPERATORS = (
 class Array:
     """A view of memory inside a kernel; any number of axes. Subclasses only make it faster."""
 
-    __slots__ = ("at", "base", "data", "dtype", "name", "ndim", "parent", "shape", "size", "space")
+    __slots__ = ("at", "data", "dtype", "name", "ndim", "parent", "shape", "size", "space")
 
     def __init__(self, data: np.ndarray[Any, Any], name: str, space: str) -> None:
         self.data = data
@@ -54,7 +65,6 @@ class Array:
         self.dtype: np.dtype[Any] = data.dtype
         self.parent: Array | None = None
         self.at: Any = None
-        self.base: seam.Allocation | None = None
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -108,10 +118,10 @@ class Array:
         return f"<{self.space} array {self.label()}, {self.dtype}{list(self.shape)}>"
 
     def __getitem__(self, index: Any) -> Any:
-        return self._load(index)
+        return self.load(index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._store(index, value)
+        self.store(index, value)
 
     def __bool__(self) -> bool:
         raise whole_array(self)
@@ -131,7 +141,7 @@ class Array:
 
     def view_of(self, data: np.ndarray[Any, Any], at: Any) -> Array:
         """An array over ``data``, part of this one's memory, that remembers where it came from."""
-        part = wrap(data, self.name, self.space, self.base)
+        part = wrap(data, self.name, self.space, region=getattr(self, "region", None))
         part.parent, part.at = self, at
         return part
 
@@ -186,13 +196,15 @@ class Array:
                 raise self._out_of_bounds(verb, checked)
         return checked
 
-    def _load(self, index: Any) -> Any:
+    def load(self, index: Any) -> Any:
+        """``self[index]`` for any index: an element, or a view for a slice or a missing axis."""
         at = index if isinstance(index, tuple) else (index,)
         if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
             return _as_loaded(self.data[self.element(at, "reads")])
         return self.view_of(self.data[self._part(at, "reads")], index)
 
-    def _store(self, index: Any, value: Any) -> None:
+    def store(self, index: Any, value: Any) -> None:
+        """``self[index] = value`` for any index."""
         at = index if isinstance(index, tuple) else (index,)
         if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
             self.data[self.element(at, "writes")] = self.cast(value)
@@ -252,7 +264,7 @@ class Vector(Array):
                 return self.data[i]
         except (TypeError, IndexError, ValueError):
             pass
-        return self._load(i)
+        return self.load(i)
 
     def __setitem__(self, i: Any, value: Any) -> None:
         try:
@@ -261,7 +273,7 @@ class Vector(Array):
                 return
         except (TypeError, IndexError, ValueError, OverflowError):
             pass
-        self._store(i, value)
+        self.store(i, value)
 
 
 class NarrowVector(Vector):
@@ -275,7 +287,7 @@ class NarrowVector(Vector):
                 return self.data.item(i)
         except (TypeError, IndexError, ValueError):
             pass
-        return self._load(i)
+        return self.load(i)
 
 
 class Matrix(Array):
@@ -290,7 +302,7 @@ class Matrix(Array):
                 return self.data[ij]
         except (TypeError, IndexError, ValueError):
             pass
-        return self._load(ij)
+        return self.load(ij)
 
     def __setitem__(self, ij: Any, value: Any) -> None:
         try:
@@ -300,7 +312,7 @@ class Matrix(Array):
                 return
         except (TypeError, IndexError, ValueError, OverflowError):
             pass
-        self._store(ij, value)
+        self.store(ij, value)
 
 
 class NarrowMatrix(Matrix):
@@ -315,80 +327,248 @@ class NarrowMatrix(Matrix):
                 return self.data.item(ij)
         except (TypeError, IndexError, ValueError):
             pass
-        return self._load(ij)
+        return self.load(ij)
 
 
-class Observed(Array):
-    """Reports every access to the observer of the launch, then does what :class:`Array` does."""
+class Recorded(Array):
+    """Any number of axes; writes every access into the log, then does what :class:`Array` does."""
 
-    __slots__ = ()
+    __slots__ = ("code", "region", "steps")
 
-    def _load(self, index: Any) -> Any:
+    def __init__(
+        self, data: np.ndarray[Any, Any], name: str, space: str, log: Log, region: Region
+    ) -> None:
+        super().__init__(data, name, space)
+        self.region = region
+        unit = data.itemsize
+        if data.ndim == 1:
+            unit = data.strides[0] if data.size > 1 else unit
+            self.steps: tuple[int, ...] = (1,)
+        elif any(stride % unit for stride in data.strides):
+            unit, self.steps = 1, data.strides
+        else:
+            self.steps = tuple(stride // unit for stride in data.strides)
+        self.code = log.memory.view(region, data, unit) << KIND_BITS
+
+    def load(self, index: Any) -> Any:
         at = index if isinstance(index, tuple) else (index,)
         if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
             checked = self.element(at, "reads")
-            self._report("load", checked)
+            self._note(Kind.LOAD, checked)
             return _as_loaded(self.data[checked])
         return self.view_of(self.data[self._part(at, "reads")], index)
 
-    def _store(self, index: Any, value: Any) -> None:
+    def store(self, index: Any, value: Any) -> None:
         at = index if isinstance(index, tuple) else (index,)
         if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
-            self._report("store", self.element(at, "writes"))
-        else:
-            target = self.view_of(self.data[self._part(at, "writes")], index)
-            if isinstance(value, Observed):
-                value.report_all("load")
-            if isinstance(target, Observed):
-                target.report_all("store")
-        super()._store(index, value)
+            checked = self.element(at, "writes")
+            super().store(index, value)
+            self._note(Kind.STORE, checked)
+            return
+        target = self.view_of(self.data[self._part(at, "writes")], index)
+        super().store(index, value)
+        if isinstance(value, Recorded):
+            value.note_all(Kind.LOAD)
+        if isinstance(target, Recorded):
+            target.note_all(Kind.STORE)
 
     def atomic(self, index: Any, change: Callable[..., Any], *operands: Any) -> Any:
-        if self.dtype.char in _ATOMIC_TYPES:
-            self._report("atomic", self.element(index, "atomic on"))
-        return super().atomic(index, change, *operands)
+        old = super().atomic(index, change, *operands)
+        frame = _getframe(_ATOMIC_DEPTH)
+        at = index if index.__class__ is tuple else (index,)
+        place = at[0] if self.ndim == 1 else sum(map(operator.mul, at, self.steps))
+        _row((self.code + _ATOMIC, place, frame.f_lasti, frame.f_code))
+        return old
 
-    def report_all(self, kind: str) -> None:
-        """Report every element, for accesses that name a whole slice."""
+    def note_all(self, kind: Kind) -> None:
+        """Write down every element, for accesses that name a whole slice."""
         for at in np.ndindex(self.shape):
-            self._report(kind, at)
+            self._note(kind, at)
 
-    def _report(self, kind: str, at: Index) -> None:
-        assert self.base is not None
-        data = self.data
-        start = data.__array_interface__["data"][0] - self.base.address
-        offset = start + sum(i * stride for i, stride in zip(at, data.strides, strict=True))
-        seam.report(kind, self.base, at, offset, data.itemsize)
+    def _note(self, kind: Kind, at: Index) -> None:
+        frame = user_frame(_getframe(1))
+        if frame is None:
+            return
+        _row(
+            (self.code + kind, sum(map(operator.mul, at, self.steps)), frame.f_lasti, frame.f_code)
+        )
+
+
+class RecordedVector(Recorded):
+    """One axis; loads give NumPy scalars."""
+
+    __slots__ = ()
+
+    def __getitem__(self, i: Any) -> Any:
+        try:
+            if i >= 0:
+                value = self.data[i]
+                frame = _getframe(1)
+                _row((self.code, i, frame.f_lasti, frame.f_code))
+                return value
+        except (TypeError, IndexError, ValueError):
+            pass
+        return self.load(i)
+
+    def __setitem__(self, i: Any, value: Any) -> None:
+        try:
+            if i >= 0:
+                self.data[i] = value
+                frame = _getframe(1)
+                _row((self.code + 1, i, frame.f_lasti, frame.f_code))
+                return
+        except (TypeError, IndexError, ValueError, OverflowError):
+            pass
+        self.store(i, value)
+
+
+class RecordedNarrowVector(RecordedVector):
+    """One axis of integers under 64 bits or booleans; loads give Python ints and bools."""
+
+    __slots__ = ()
+
+    def __getitem__(self, i: Any) -> Any:
+        try:
+            if i >= 0:
+                value = self.data.item(i)
+                frame = _getframe(1)
+                _row((self.code, i, frame.f_lasti, frame.f_code))
+                return value
+        except (TypeError, IndexError, ValueError):
+            pass
+        return self.load(i)
+
+
+class RecordedMatrix(Recorded):
+    """Two axes; loads give NumPy scalars."""
+
+    __slots__ = ()
+
+    def __getitem__(self, ij: Any) -> Any:
+        try:
+            i, j = ij
+            if i | j >= 0:
+                value = self.data[ij]
+                step, other = self.steps
+                frame = _getframe(1)
+                _row((self.code, i * step + j * other, frame.f_lasti, frame.f_code))
+                return value
+        except (TypeError, IndexError, ValueError):
+            pass
+        return self.load(ij)
+
+    def __setitem__(self, ij: Any, value: Any) -> None:
+        try:
+            i, j = ij
+            if i | j >= 0:
+                self.data[ij] = value
+                step, other = self.steps
+                frame = _getframe(1)
+                _row((self.code + 1, i * step + j * other, frame.f_lasti, frame.f_code))
+                return
+        except (TypeError, IndexError, ValueError, OverflowError):
+            pass
+        self.store(ij, value)
+
+
+class RecordedNarrowMatrix(RecordedMatrix):
+    """Two axes of integers under 64 bits or booleans; loads give Python ints and bools."""
+
+    __slots__ = ()
+
+    def __getitem__(self, ij: Any) -> Any:
+        try:
+            i, j = ij
+            if i | j >= 0:
+                value = self.data.item(ij)
+                step, other = self.steps
+                frame = _getframe(1)
+                _row((self.code, i * step + j * other, frame.f_lasti, frame.f_code))
+                return value
+        except (TypeError, IndexError, ValueError):
+            pass
+        return self.load(ij)
+
+
+_PLAIN: dict[tuple[int, bool], type[Array]] = {
+    (1, False): Vector,
+    (1, True): NarrowVector,
+    (2, False): Matrix,
+    (2, True): NarrowMatrix,
+}
+_RECORDED: dict[tuple[int, bool], type[Recorded]] = {
+    (1, False): RecordedVector,
+    (1, True): RecordedNarrowVector,
+    (2, False): RecordedMatrix,
+    (2, True): RecordedNarrowMatrix,
+}
 
 
 def wrap(
-    data: np.ndarray[Any, Any], name: str, space: str, base: seam.Allocation | None = None
+    data: np.ndarray[Any, Any],
+    name: str,
+    space: str,
+    *,
+    owner: tuple[int, int] = (-1, -1),
+    region: Region | None = None,
 ) -> Array:
-    """The fastest array class for ``data``; the reporting one when somebody listens.
+    """The fastest array class for ``data``; one that records when the launch has a log.
 
-    space: "global", "shared", "local" or "const". base: the allocation that ``data`` is part of.
+    space: "global", "shared", "local" or "const". owner: number of the block that shared memory
+    belongs to, and number in the grid of the thread that local memory belongs to. region: what
+    ``data`` is a view of, when that is known.
     """
     if data.dtype.fields is not None and not isinstance(data, np.recarray):
         data = data.view(np.recarray)
-    if seam.listening():
-        array: Array = Observed(data, name, space)
-        array.base = base or seam.Allocation.of(data, name, space)
-        return array
-    narrow = data.dtype.kind in "iub" and data.itemsize < 8
-    if data.ndim == 1:
-        return (NarrowVector if narrow else Vector)(data, name, space)
-    if data.ndim == 2:
-        return (NarrowMatrix if narrow else Matrix)(data, name, space)
-    return Array(data, name, space)
+    shape = data.ndim, data.dtype.kind in "iub" and data.itemsize < 8
+    log = now.log
+    if log is None:
+        return _PLAIN.get(shape, Array)(data, name, space)
+    region = region or log.memory.region(data, name, space, owner)
+    return _RECORDED.get(shape, Recorded)(data, name, space, log, region)
+
+
+_unwritten: dict[int, weakref.ref[Any]] = {}
+
+
+def poisoned(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[Any, Any]:
+    """New memory that holds what no kernel computes: see :mod:`kernelbook.poison`."""
+    made = np.empty(shape, dtype, order)
+    made[...] = poison.element(dtype)[0]
+    return made
 
 
 def fresh(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[Any, Any]:
-    """New memory that holds what no kernel computes: NaN, or the byte 0xA5 repeated."""
-    if dtype.kind in "fc":
-        return np.full(shape, np.nan, dtype, order)
-    count = int(np.prod(shape, dtype=np.int64))
-    buffer = np.full(count * dtype.itemsize, 0xA5, np.uint8)
-    return buffer.view(dtype).reshape(shape, order=order)
+    """:func:`poisoned` memory that host code sees: :func:`mark_unwritten`."""
+    made = poisoned(shape, dtype, order)
+    mark_unwritten(made)
+    return made
+
+
+def mark_unwritten(array: np.ndarray[Any, Any]) -> None:
+    """Remember that ``array`` is poisoned memory: reading it before it is written is a defect."""
+    root = root_of(array)
+    key = id(root)
+    _unwritten[key] = weakref.ref(root, lambda _: _unwritten.pop(key, None))
+
+
+def written_bytes(made: np.ndarray[Any, Any], memory: np.ndarray[Any, Any]) -> Any:
+    """Which bytes of ``memory`` are initialised, in their order there; None when all are.
+
+    made: the array that the host made; memory: that array or its copy on the device.
+    """
+    if (
+        not isinstance(made, np.ndarray)
+        or id(root_of(made)) not in _unwritten
+        or memory.dtype.kind == "b"
+    ):
+        return None
+    if not (memory.flags.c_contiguous or memory.flags.f_contiguous):
+        return None
+    poisoned = poison.untouched(memory.ravel(order="K"))
+    if not poisoned.any() or (memory.itemsize < 4 and not poisoned.all()):
+        return None  # of narrow elements that were written some may look like the poison
+    return np.repeat(~poisoned, memory.itemsize)
 
 
 def _as_loaded(value: Any) -> Any:

@@ -1,162 +1,312 @@
-"""Draws a simulated launch: which thread touches which element of each array, and when.
+"""Draws a recorded launch: which thread touches which element of each array, and when.
 
 One panel for each array, threads downwards, elements to the right. A straight diagonal is a
 coalesced access; a steep or scattered one is not. Colour counts the barriers passed before the
-access, so that the steps of a reduction can be told apart. The rows come from the same trace that
-the simulator's errors come from: the picture cannot disagree with them.
+access, so that the steps of a reduction can be told apart; fine lines stand every 32 bytes, where
+one sector of global memory ends. What is drawn is the recording that the verdict was made from, so
+the picture cannot disagree with it: a race is marked on the two accesses that the error names.
 
-Limit: made for up to a few hundred threads; a larger trace is cut, and the title says so.
+Limit: made for up to a few hundred threads; a larger recording is cut, and the title says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kernelbook.errors import SimulatorError
-from kernelbook.simt.seam import Access, Allocation, Triple, observe
-from kernelbook.simt.trace import Trace
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelbook.errors import LearnerError
+from kernelbook.simt import figure, steps
+from kernelbook.simt.coalescing import SECTOR
+from kernelbook.simt.defect import Defect, of
+from kernelbook.simt.record import Allocation, Kind, Recording
+from kernelbook.simt.registers import WARP_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MOST_ACCESSES = 20_000
-MARKERS = {"load": "o", "store": "s", "atomic": "D"}
-FILLED = {"store", "atomic"}
-PANEL_HEIGHT = 2.6
-WIDTH = 7.5
+MOST_PANELS = 8
+MOST_ELEMENTS = 512  # of an array that is drawn whole
+MOST_THREADS = 256  # more, and only those that do something are given room
+MOST_SECTORS = 40  # as many boundaries can be told apart in one panel
+PANEL_IN = 2.3
+KINDS = {
+    Kind.LOAD: ("read", "o", False),
+    Kind.STORE: ("write", "s", True),
+    Kind.ATOMIC: ("atomic", "D", True),
+}
+
+Rows = NDArray[np.int64]
 
 
-def accesses(launch: Any, *args: Any, title: str = "") -> Figure:
-    """Run ``launch`` (a ``kernel[grid, block]``) under a trace and draw it.
+def accesses(
+    recording: Recording, *, line: int | None = None, one_warp: bool = False, title: str = ""
+) -> figure.Picture:
+    """Draw which thread touches which element of each array.
 
-    A kernel that fails is drawn as far as it came; its error is printed.
+    line: only what happens on that source line of the kernel's file or cell. one_warp: only the
+    first warp that does anything there. A launch that failed is drawn as far as it came. Raises
+    LearnerError when no thread touches memory on that line.
     """
-    trace = Trace()
-    failure = ""
-    try:
-        with observe(trace):
-            launch(*args)
-    except SimulatorError as error:
-        failure = f"{type(error).__name__}: {error}"
-        print(failure)
-    return draw(trace, title or trace.kernel, failed=bool(failure))
-
-
-def draw(trace: Trace, title: str, *, failed: bool = False) -> Figure:
-    """The figure of a trace that has been taken."""
-    import matplotlib.pyplot as plt
-
-    kept = trace.accesses[:MOST_ACCESSES]
-    arrays = _shown(kept)
-    rows = max(len(arrays), 1)
-    figure, axes = plt.subplots(
-        rows, 1, figsize=(WIDTH, PANEL_HEIGHT * rows + 0.6), squeeze=False, layout="constrained"
-    )
-    if not arrays:
-        axes[0][0].text(
-            0.5,
-            0.5,
-            "No thread has touched an array: the kernel does nothing yet.",
-            ha="center",
-            va="center",
+    rows = np.flatnonzero(np.isin(recording.kind, list(KINDS)))
+    if line is not None:
+        rows = rows[_on_line(recording, rows, line)]
+    threads = _first_warp(recording, rows) if one_warp and len(rows) else None
+    if threads is not None:
+        rows = rows[np.isin(recording.thread[rows], threads)]
+    kept = rows[:MOST_ACCESSES]
+    arrays = _shown(recording, kept)
+    phases = steps.phases(recording)
+    kept = kept[np.isin(recording.allocation[kept], arrays)]
+    last = int(phases[kept].max(initial=0))
+    defect = of(recording)
+    panels = max(len(arrays), 1)
+    with figure.settings():
+        drawing = figure.Picture(
+            figsize=(figure.WIDTH_IN, PANEL_IN * panels + 0.9), layout="constrained"
         )
-        axes[0][0].set_axis_off()
-    phases = _phases(trace, kept)
-    for axis, array in zip(axes[:, 0], arrays, strict=False):
-        chosen = [(a, phase) for a, phase in zip(kept, phases, strict=True) if a.array is array]
-        _panel(axis, array, chosen, trace, max(phases))
-    remarks = [f"first {MOST_ACCESSES} accesses"] if len(trace.accesses) > MOST_ACCESSES else []
-    remarks += ["up to the error"] if failed else []
-    figure.suptitle(f"{title} ({', '.join(remarks)})" if remarks else title)
-    plt.close(figure)  # the notebook shows what is returned; left open, it would show it twice
-    return figure
+        axes = drawing.subplots(panels, 1, squeeze=False)[:, 0]
+        if not arrays:
+            text = "No thread has touched an array:\nthe kernel does nothing yet."
+            axes[0].text(0.5, 0.5, text, ha="center", va="center")
+            axes[0].set_axis_off()
+        for axis, array in zip(axes, arrays, strict=False):
+            chosen = kept[recording.allocation[kept] == array]
+            _panel(axis, recording, array, chosen, phases, last, threads)
+            _mark(axis, recording, array, chosen, defect)
+        if arrays:
+            _legend(drawing, recording, kept, phases[kept])
+        remarks = [f"first {MOST_ACCESSES:,} accesses"] if len(rows) > MOST_ACCESSES else []
+        remarks += [] if recording.finished else ["up to the error"]
+        subject = title or recording.kernel + ("" if line is None else f", line {line}")
+        remarks += ["one warp"] if one_warp else []
+        drawing.suptitle(
+            f"{subject} ({', '.join(remarks)})" if remarks else subject, x=0.02, ha="left"
+        )
+    drawing.alt = _alt(recording, kept, arrays, subject, remarks, defect, last)
+    return drawing
+
+
+def _on_line(recording: Recording, rows: Rows, line: int) -> NDArray[np.bool_]:
+    there = np.array([site.line == line for site in recording.sites], np.bool_)
+    found = there[recording.site[rows]] if len(rows) else np.zeros(0, np.bool_)
+    if not found.any():
+        lines = sorted({recording.sites[site].line for site in np.unique(recording.site[rows])})
+        have = f" Memory is touched on {_listed(lines)}." if lines else ""
+        raise LearnerError(
+            f"{recording.kernel}: no thread touches memory on line {line}.{have} Lines count in "
+            "the file or cell that holds the kernel."
+        )
+    return found
+
+
+def _listed(lines: list[int]) -> str:
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
+
+
+def _shown(recording: Recording, kept: Rows) -> list[int]:
+    """Global arrays first, then the shared and local ones of the first block or thread seen."""
+    numbers, first = np.unique(recording.allocation[kept], return_index=True)
+    found = [int(number) for number in numbers[np.argsort(first)]]
+    spaces = {n: recording.allocations[n] for n in found}
+    everyone = [n for n in found if spaces[n].block < 0]
+    block = min((a.block for a in spaces.values() if a.block >= 0), default=-1)
+    once: dict[tuple[str, object], int] = {}  # a local array exists once a thread: one stands
+    for n in found:
+        if spaces[n].block == block >= 0:
+            local = spaces[n].space == "local"
+            once.setdefault((spaces[n].name, "local" if local else n), n)
+    return (everyone + list(once.values()))[:MOST_PANELS]
 
 
 def _panel(
-    axis: Axes, array: Allocation, chosen: Sequence[tuple[Access, int]], trace: Trace, last: int
+    axis: Axes,
+    recording: Recording,
+    array: int,
+    rows: Rows,
+    phases: Rows,
+    last: int,
+    threads: range | None,
 ) -> None:
-    shared = array.space != "global"
-    threads_per_block = math.prod(trace.block)
-    threads = threads_per_block * (1 if shared else math.prod(trace.grid))
-    for kind, marker in MARKERS.items():
-        found = [(a, phase) for a, phase in chosen if a.kind == kind]
-        if not found:
-            continue
-        x = [a.offset // array.dtype.itemsize for a, _ in found]
-        y = [a.thread if shared else _thread(a, trace.grid, threads_per_block) for a, _ in found]
-        colours = [_colour(phase, last) for _, phase in found]
-        axis.scatter(
-            x,
-            y,
-            s=40 if kind == "load" else 12,
-            marker=marker,
-            facecolors=colours if kind in FILLED else "none",
-            edgecolors=colours,
-            linewidths=1.1,
-            label=f"{kind} ({len(found)})",
-        )
     from matplotlib.ticker import MaxNLocator
 
-    for block in range(1, threads // threads_per_block):
-        axis.axhline(block * threads_per_block - 0.5, color="0.6", linewidth=0.6, linestyle=":")
-    margin = max(0.5, 0.03 * threads)
-    axis.set_ylim(threads - 1 + margin, -margin)
-    elements = math.prod(array.shape)
-    axis.set_xlim(-max(0.5, 0.03 * elements), elements - 1 + max(0.5, 0.03 * elements))
-    axis.set_ylabel("thread of the block" if shared else "thread of the grid")
-    size = "×".join(map(str, array.shape))
-    where = f", block {chosen[0][0].block}" if shared and math.prod(trace.grid) > 1 else ""
-    name = f"{array.space} {array.name or 'array'} [{size}]{where}"
-    axis.set_title(name, loc="left", fontsize="medium")
-    axis.set_xlabel("element, in memory order" + (_legend(last) if last else ""))
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    memory = recording.allocations[array]
+    x, y = _points(recording, memory, rows)
+    for kind, (_, marker, filled) in KINDS.items():
+        here = recording.kind[rows] == kind
+        colours = [figure.phase_colour(int(p), last) for p in phases[rows[here]]]
+        axis.scatter(
+            x[here],
+            y[here],
+            s=14 if filled else 44,
+            marker=marker,
+            facecolors=colours if filled else "none",
+            edgecolors=colours,
+            linewidths=1.2,
+            rasterized=len(rows) > figure.MOST_VECTOR_MARKS,
+            zorder=3,
+        )
+    per_block = recording.threads_per_block
+    low, high = _threads_shown(recording, memory, y, threads)
+    if memory.block < 0:
+        for boundary in range(low // per_block + 1, high // per_block + 1):
+            place = boundary * per_block - 0.5
+            axis.axhline(place, color=figure.colour("barrier"), linewidth=1.0, linestyle="--")
+    sector = SECTOR / memory.dtype.itemsize
+    begin, end = _elements_shown(memory, x, sector)
+    label = "element, in memory order"
+    if memory.space == "global" and sector >= 2 and 1 < (end - begin) / sector <= MOST_SECTORS:
+        label += "; a line every 32 bytes"
+        for edge in np.arange(begin + sector, end, sector):
+            axis.axvline(edge - 0.5, color=figure.colour("rule"), linewidth=0.8, zorder=1)
+    axis.set_xlabel(label)
+    margin = max(0.6, 0.04 * (high - low + 1))
+    axis.set_ylim(high + margin, low - margin)
+    margin = max(0.6, 0.03 * (end - begin))
+    axis.set_xlim(begin - margin, end - 1 + margin)
+    blocks = math.prod(recording.grid)
+    whose = "" if blocks == 1 else " of block" if memory.block >= 0 else " of grid"
+    axis.set_ylabel(f"thread{whose}")
+    size = "×".join(map(str, memory.shape))
+    name = f"{memory.space} {memory.name or 'array'} [{size}]"
+    if memory.block >= 0 and blocks > 1:
+        name += f", block {memory.block}"
+    axis.set_title(name, loc="left")
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
-def _shown(kept: Sequence[Access]) -> list[Allocation]:
-    """Global arrays first, then the shared and local ones of the first block or thread seen."""
-    found = dict.fromkeys(access.array for access in kept)
-    first = kept[0].block if kept else (0, 0, 0)
-    private = {a.array: None for a in kept if a.array.space != "global" and a.block == first}
-    once: dict[str, Allocation] = {}  # a local array exists once a thread: one stands for all
-    for array in private:
-        key = f"local {array.name}" if array.space == "local" else f"{len(once)}"
-        once.setdefault(key, array)
-    return [array for array in found if array.space == "global"] + list(once.values())
+def _first_warp(recording: Recording, rows: Rows) -> range:
+    """The threads, by number in the grid, of the warp that the first row belongs to."""
+    block, linear = divmod(int(recording.thread[rows[0]]), recording.threads_per_block)
+    begin = linear // WARP_SIZE * WARP_SIZE
+    end = min(begin + WARP_SIZE, recording.threads_per_block)
+    base = block * recording.threads_per_block
+    return range(base + begin, base + end)
 
 
-def _phases(trace: Trace, kept: Sequence[Access]) -> list[int]:
-    """For each access, the barriers that its block had passed before it."""
-    passed: dict[Triple, int] = {}
-    waiting = iter([(at, block) for at, kind, block, _ in trace.barriers if "syncthreads" in kind])
-    upcoming = next(waiting, None)
-    phases = []
-    for position, access in enumerate(kept):
-        while upcoming is not None and upcoming[0] <= position:
-            passed[upcoming[1]] = passed.get(upcoming[1], 0) + 1
-            upcoming = next(waiting, None)
-        phases.append(passed.get(access.block, 0))
-    return phases or [0]
+def _threads_shown(
+    recording: Recording, memory: Allocation, y: Rows, chosen: range | None
+) -> tuple[int, int]:
+    """All threads, so that the idle ones are seen; of a large launch those that do something."""
+    if chosen is not None:
+        base = chosen[0] // recording.threads_per_block * recording.threads_per_block
+        base = base if memory.block >= 0 else 0
+        return chosen[0] - base, chosen[-1] - base
+    threads = recording.threads_per_block
+    if memory.block < 0:
+        threads *= math.prod(recording.grid)
+    return (0, threads - 1) if threads <= MOST_THREADS else (int(y.min()), int(y.max()))
 
 
-def _thread(access: Access, grid: Triple, threads_per_block: int) -> int:
-    x, y, z = access.block
-    return ((z * grid[1] + y) * grid[0] + x) * threads_per_block + access.thread
+def _elements_shown(memory: Allocation, x: Rows, sector: float) -> tuple[int, int]:
+    """The whole array; of a large one the sectors between the first and last that is touched."""
+    elements = math.prod(memory.shape)
+    if elements <= MOST_ELEMENTS:
+        return 0, elements
+    unit = max(int(sector), 1)
+    return int(x.min()) // unit * unit, min((int(x.max()) // unit + 1) * unit, elements)
 
 
-def _colour(phase: int, last: int) -> tuple[float, float, float, float]:
-    """From dark blue (before any barrier) to yellow: readable without telling red from green."""
-    import matplotlib as mpl
+def _points(recording: Recording, memory: Allocation, rows: Rows) -> tuple[Rows, Rows]:
+    """(element in memory order, thread) of each row."""
+    offset = recording.address[rows] - memory.address
+    thread = recording.thread[rows].astype(np.int64)
+    if memory.block >= 0:
+        thread = thread % recording.threads_per_block
+    return offset // memory.dtype.itemsize, thread
 
-    shade: tuple[float, float, float, float] = mpl.colormaps["viridis"](0.85 * phase / max(last, 1))
-    return shade
+
+def _mark(axis: Axes, recording: Recording, array: int, rows: Rows, defect: Defect | None) -> None:
+    """Ring the accesses that the error names, and join them."""
+    if defect is None:
+        return
+    named = np.array([row for row in defect.rows if row in rows], np.int64)
+    if not len(named):
+        return
+    x, y = _points(recording, recording.allocations[array], named)
+    red = figure.colour("defect")
+    axis.plot(x, y, color=red, linewidth=1.6, zorder=4)
+    axis.scatter(x, y, s=170, facecolors="none", edgecolors=red, linewidths=2, zorder=5)
+    right = float(x.max()) > sum(axis.get_xlim()) / 2
+    text = f"{defect.title}: " + _listed(sorted(set(defect.lines)))
+    axis.annotate(
+        text,
+        (float(x.max() if not right else x.min()), float(y.mean())),
+        xytext=(-12 if right else 12, 0),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        va="center",
+        color=red,
+        zorder=6,
+        bbox={"boxstyle": "round,pad=0.2", "facecolor": figure.colour("paper"), "edgecolor": red},
+    )
 
 
-def _legend(last: int) -> str:
-    return f"   (colour: barriers passed, dark 0 … light {last})"
+def _legend(drawing: figure.Picture, recording: Recording, kept: Rows, phases: Rows) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    ink = figure.colour("ink")
+    handles: list[Line2D | Patch] = []
+    for kind, (word, marker, filled) in KINDS.items():
+        count = int(np.count_nonzero(recording.kind[kept] == kind))
+        if count:
+            handles.append(
+                Line2D(
+                    [],
+                    [],
+                    color=ink,
+                    linestyle="",
+                    marker=marker,
+                    markersize=4 if filled else 7,
+                    markerfacecolor=ink if filled else "none",
+                    label=f"{word} ({count:,})",
+                )
+            )
+    last = int(phases.max())
+    if last:
+        seen = [int(phase) for phase in np.unique(phases)]
+        shown = seen if len(seen) <= 4 else [seen[0], seen[len(seen) // 2], seen[-1]]
+        handles += [
+            Patch(color=figure.phase_colour(n, last), label=f"{n} barrier{'s' * (n != 1)} passed")
+            for n in shown
+        ]
+    drawing.legend(handles=handles, loc="outside lower left", ncols=2, handlelength=1)
+
+
+def _alt(
+    recording: Recording,
+    kept: Rows,
+    arrays: list[int],
+    subject: str,
+    remarks: list[str],
+    defect: Defect | None,
+    last: int,
+) -> str:
+    said = [f"Which thread touches which element: {subject}" + "".join(f", {r}" for r in remarks)]
+    for array in arrays:
+        memory = recording.allocations[array]
+        rows = kept[recording.allocation[kept] == array]
+        x, y = _points(recording, memory, rows)
+        counts = [
+            f"{word} {count} times"
+            for kind, (word, _, _) in KINDS.items()
+            if (count := int(np.count_nonzero(recording.kind[rows] == kind)))
+        ]
+        said.append(
+            f"{memory.space} {memory.name or 'array'}: {', '.join(counts)}, elements {x.min()} to "
+            f"{x.max()}, threads {y.min()} to {y.max()}"
+        )
+    if not arrays:
+        said.append("no thread touches an array")
+    if last:
+        said.append(f"colour counts the barriers passed, 0 to {last}")
+    if defect is not None:
+        said.append(f"marked: {defect.title}, {_listed(sorted(set(defect.lines)))}")
+    return ". ".join(said) + "."

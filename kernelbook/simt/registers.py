@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernelbook.simt.errors import KernelError
 
 if TYPE_CHECKING:
+    from kernelbook.simt.log import Log
     from kernelbook.simt.scheduler import Block
 
 WARP_SIZE = 32
@@ -57,13 +58,15 @@ class Now:
     """Which block and which of its threads (linear index) runs now; ``None``, -1 on the host.
 
     owner: the operating-system thread that runs the launch; all others are host code meanwhile.
+    log: of the running launch; None when nothing is written down.
     """
 
-    __slots__ = ("block", "owner", "thread")
+    __slots__ = ("block", "log", "owner", "thread")
 
     def __init__(self) -> None:
         self.block: Block | None = None
         self.thread: int = -1
+        self.log: Log | None = None
         self.owner: int = 0
 
     def in_kernel(self) -> bool:

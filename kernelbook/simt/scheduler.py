@@ -9,12 +9,20 @@ returned), its lanes go on before any other thread, those that have not started 
 stops only at a block barrier, and a kernel that needs one and has only ``syncwarp`` reads what
 later warps have yet to write. When nobody can go on, the block is *resolved*: whichever operation
 is complete lets its threads go on, in this order: lanes that asked who is active (one warp), the
-block's barrier, the grid's. If none is complete the threads are stuck, and the error says who waits
-where.
+block's barrier (all threads that have not returned), the grid's. If none is complete the threads
+are stuck, and the error says who waits where.
 
-Blocks run one after the other, except that blocks waiting for the whole grid stay alive.
-Limit: warps run ahead in the order of their index only. A thread that spins without a barrier or
-``nanosleep`` on what another thread has yet to write spins until the time limit of the launch.
+Blocks run one after the other, as long as they can. A thread that polls in vain gives way
+(:mod:`kernelbook.simt.polling`): to the threads of its block that can run, to those that have not
+started, and when these too only poll, the block is *put aside* and others have their turn: blocks
+that have not started and blocks put aside, by turns. Blocks that wait for the whole grid stay alive
+too. The device holds so many blocks at once and no more.
+
+All of this is the natural order; a schedule with a seed permutes what the model leaves open
+(:mod:`kernelbook.simt.schedule`).
+
+Limit: a thread is never interrupted. One that loops on a plain load, without an atomic or a
+``nanosleep``, loops until the time limit of the launch.
 """
 
 from __future__ import annotations
@@ -24,22 +32,29 @@ import operator
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import chain
+from math import prod
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from kernelbook.simt import limit, seam, stuck
+from kernelbook.simt import device, limit, standstill, stuck
 from kernelbook.simt.errors import TimeLimitError
 from kernelbook.simt.freeze import Frozen
 from kernelbook.simt.registers import WARP_SIZE, blockIdx, now, outside, threadIdx
+from kernelbook.simt.schedule import NATURAL, Schedule
+
+if TYPE_CHECKING:
+    from kernelbook.simt.log import Log
 
 _SYNCTHREADS = ("syncthreads", 0)
 _thread_of = operator.attrgetter("thread")
+_MANY_THREADS = 8192  # alive at once, some 20 KB each: beyond, new blocks start only if they must
 
 Coordinates = tuple[int, int, int, int]  # linear index, x, y, z
 Site = tuple[CodeType, int]  # the call in the kernel: code object and bytecode offset
@@ -58,6 +73,17 @@ class Waiter:
     @property
     def site(self) -> Site:
         return self.frame.f_code, self.frame.f_lasti
+
+
+class State(Enum):
+    """Why a block stopped running."""
+
+    DONE = "all threads have returned"
+    AT_GRID_SYNC = "all threads wait for the whole grid"
+    ASIDE = "all threads that could run have polled in vain"
+
+
+_DONE = State.DONE  # to look it up in the class costs as much as to start a thread
 
 
 @dataclass(slots=True, eq=False)
@@ -97,12 +123,15 @@ class Grid:
         dims: tuple[tuple[int, int, int], tuple[int, int, int]],
         dynamic_bytes: int,
         kernel: KernelInfo,
+        schedule: Schedule = NATURAL,
+        log: Log | None = None,
     ) -> None:
         self.function = function
         self.args = args
         self.grid_dim, self.block_dim = dims
         self.dynamic_bytes = dynamic_bytes
         self.kernel = kernel
+        self.log = log
         self.constants: dict[tuple[int, int], Any] = {}
         self.hub: greenlet = getcurrent()
         self.idle = _pool.idle
@@ -113,45 +142,125 @@ class Grid:
             for y in range(height)
             for x in range(width)
         ]
+        self.number_of_blocks = prod(self.grid_dim)
+        self.order = schedule.order(len(self.coordinates))
+        self.starts: list[Sequence[Coordinates]] = [self.coordinates]
+        if self.order is not None:
+            self.starts = self.order.starts(self.coordinates)
+        self.started = 0  # blocks
+        self.aside: deque[Block] = deque()  # the one whose turn is next first
+        self.at_grid_sync: list[Block] = []
+        self.released: deque[Block] = deque()  # from a grid sync, yet to go on
+        self.polls = standstill.Polls()
+        self.watch = standstill.Watch(self)
 
-    def run(self, blocks: Iterator[tuple[int, int, int]]) -> None:
-        """Run ``blocks``, one after the other; those that sync the grid wait for all the rest."""
-        waiting: list[Block] = []
-        total = 0
+    @property
+    def waiting(self) -> int:
+        """Blocks that are alive besides the one that runs."""
+        return len(self.aside) + len(self.at_grid_sync) + len(self.released)
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a block is left to start, and the device has room for it."""
+        return self.started < self.number_of_blocks and (
+            self.waiting < device.resident_blocks(len(self.coordinates))
+        )
+
+    def run(self) -> None:
+        """Run all blocks to their end. Raises SimulatorError for what a thread does wrong."""
         try:
-            for index in blocks:
-                total += 1
-                block = Block(self, index, total)
-                if not block.run():
-                    waiting.append(block)
-                    stuck.require_resident(block, len(waiting))
-            while waiting:
-                if len(waiting) < total:
-                    raise stuck.grid_error(waiting[0], total - len(waiting))
-                for block in waiting:
-                    block.release(block.at_grid_sync)
-                waiting = [block for block in waiting if not block.run()]
+            for number, index in self._blocks():
+                self.started += 1
+                block = Block(self, index, number)
+                state = block.run()
+                if state is not _DONE:
+                    self._keep(block, state)
+                if self.aside:
+                    self._turns()
+            while self.at_grid_sync:
+                finished = self.started - self.waiting
+                if finished:
+                    raise stuck.grid_error(self.at_grid_sync[0], finished)
+                self._release_grid()
+                self._turns()
         except BaseException as error:
             failed = now.block
             explained = self._explained(error)
             now.block, now.thread = None, -1
             if not isinstance(error, Exception) or isinstance(error, TimeLimitError):
                 self.idle.clear()  # a signal may have struck a worker on its way there
-            for block in {id(b): b for b in (*waiting, failed) if b is not None}.values():
+            alive = (*self.at_grid_sync, *self.aside, *self.released, failed)
+            for block in {id(b): b for b in alive if b is not None}.values():
                 block.abandon()
             raise explained from explained.__cause__
         finally:
             now.block, now.thread = None, -1
 
+    def _blocks(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
+        """Number and index of each block, in the order in which they start."""
+        width, height, depth = self.grid_dim
+        if self.order is None:
+            yield from enumerate(
+                (x, y, z) for z in range(depth) for y in range(height) for x in range(width)
+            )
+            return
+        for number in self.order.blocks(self.number_of_blocks):
+            row, x = divmod(number, width)
+            z, y = divmod(row, height)
+            yield number, (x, y, z)
+
+    def _keep(self, block: Block, state: State) -> None:
+        """Take in a block that is alive but can't go on."""
+        if state is State.ASIDE:
+            self.aside.append(block)
+        else:
+            self.at_grid_sync.append(block)
+            stuck.require_resident(block, len(self.at_grid_sync))
+
+    def _turns(self) -> None:
+        """Give blocks put aside their turn until none is left or another block may start.
+
+        A turn in vain lets one more block start. So as many start as wait, and each is asked a
+        few times only, however many there are. Raises DeadlockError when nothing can change.
+        """
+        self.watch.reset()
+        while self.aside:
+            block = self.aside.popleft()
+            before = block.stand
+            block.release(block.polling)
+            state = block.run()
+            if state is not State.DONE:
+                self._keep(block, state)
+            if state is not State.ASIDE or block.stand != before:
+                self.watch.reset()
+                continue
+            in_vain = self.watch.turn_in_vain()
+            if self.may_start:
+                if self.waiting * block.size < _MANY_THREADS or in_vain >= len(self.aside):
+                    return
+            elif in_vain >= len(self.aside):
+                self.watch.require_change()
+
+    def _release_grid(self) -> None:
+        """All blocks have reached the grid sync: run each until it waits again or has ended."""
+        blocks, self.at_grid_sync = self.at_grid_sync, []
+        if self.log is not None:
+            self.log.sync("grid", -1, ())
+        if self.order is not None:
+            blocks = self.order.shuffled(blocks)
+        self.released.extend(blocks)
+        for block in blocks:
+            block.release(block.at_grid_sync)
+        while self.released:
+            block = self.released.popleft()
+            state = block.run()
+            if state is not State.DONE:
+                self._keep(block, state)
+
     def _explained(self, error: BaseException) -> BaseException:
         if isinstance(error, KeyboardInterrupt):
             return limit.interrupted(error, now.block)
         return stuck.explain(error, self) if isinstance(error, Exception) else error
-
-    @property
-    def number_of_blocks(self) -> int:
-        width, height, depth = self.grid_dim
-        return width * height * depth
 
     def worker(self) -> greenlet:
         """A greenlet that will start threads of the current block when switched to."""
@@ -209,14 +318,19 @@ class Block:
         "at_barrier",
         "at_grid_sync",
         "broken_warp",
+        "first",
         "grid",
         "index",
+        "later",
         "left",
+        "log",
         "number",
+        "polling",
         "ready",
         "shared",
         "shared_bytes",
         "size",
+        "stand",
         "to_start",
         "warp_groups",
     )
@@ -224,22 +338,30 @@ class Block:
     def __init__(self, grid: Grid, index: tuple[int, int, int], number: int) -> None:
         self.grid = grid
         self.index = index
-        self.number = number  # counts the blocks of the launch from 1
+        self.number = number  # x + y * width + z * width * height
         self.size = len(grid.coordinates)
-        self.to_start = iter(grid.coordinates)
+        self.first = number * self.size  # of its threads' numbers in the grid
+        self.log = grid.log
+        to_start = grid.starts[0] if grid.order is None else grid.order.one_of(grid.starts)
+        self.to_start: Iterator[Coordinates] = iter(to_start)
+        if grid.log is not None:
+            self.to_start = self._announced(self.to_start, grid.log)
         self.all_started = False
         self.left = bytearray(self.size)  # 1 for each thread that has returned
         self.broken_warp = self.size // WARP_SIZE if self.size % WARP_SIZE else -1
         self.ready: deque[Waiter] = deque()
+        self.later: list[Waiter] = []  # ready once nobody else is and all have started
         self.at_barrier: list[Waiter] = []
         self.at_grid_sync: list[Waiter] = []
         self.asking_active: list[Waiter] = []
+        self.polling: list[Waiter] = []
+        self.stand: Any = None  # where all threads stood when those that poll were last let go on
         self.warp_groups: dict[tuple[int, int], WarpGroup] = {}
         self.shared: dict[Any, Any] = {}
         self.shared_bytes = 0
 
-    def run(self) -> bool:
-        """Run until all threads have returned (True) or all wait for the grid (False)."""
+    def run(self) -> State:
+        """Run until no thread can go on without others of the grid."""
         now.block = self
         blockIdx.x, blockIdx.y, blockIdx.z = self.index
         ready, grid = self.ready, self.grid
@@ -248,20 +370,48 @@ class Block:
                 ready.popleft().greenlet.switch()
             elif not self.all_started:
                 grid.worker().switch()
+            elif self.later:
+                ready.extend(self.later)
+                self.later.clear()
             elif 0 not in self.left:
-                return True
+                return _DONE
             elif not self._resolve():
-                return False
+                if not self.polling:
+                    if len(self.at_grid_sync) == self.size:
+                        return State.AT_GRID_SYNC
+                    raise stuck.block_error(self)
+                before, self.stand = self.stand, standstill.stand(self)
+                if self.stand == before or (grid.order and not grid.order.runs_ahead()):
+                    return State.ASIDE
+                self.release(self.polling)
 
     def release(self, waiters: list[Waiter]) -> None:
         """Let ``waiters`` go on, in the order of their thread index; empties the list."""
-        self.ready.extend(sorted(waiters, key=_thread_of))
+        order = self.grid.order
+        if order is None:
+            self.ready.extend(sorted(waiters, key=_thread_of))
+        else:
+            self.ready.extend(order.released(waiters))
         waiters.clear()
+
+    def _announced(self, to_start: Iterator[Coordinates], log: Log) -> Iterator[Coordinates]:
+        """The threads to start, each announced to ``log`` as it starts."""
+        for coordinates in to_start:
+            log.resume(self.first + coordinates[0])
+            yield coordinates
 
     def abandon(self) -> None:
         """Unwind the threads that still wait, so that the next launch starts clean."""
         groups = (group.lanes.values() for group in self.warp_groups.values())
-        waiters = chain(self.ready, self.at_barrier, self.at_grid_sync, self.asking_active, *groups)
+        waiters = chain(
+            self.ready,
+            self.later,
+            self.polling,
+            self.at_barrier,
+            self.at_grid_sync,
+            self.asking_active,
+            *groups,
+        )
         for waiter in list(waiters):
             waiter.greenlet.parent = getcurrent()
             with contextlib.suppress(Exception):
@@ -292,36 +442,50 @@ class Block:
                 return False
         return True
 
-    def complete(self, key: tuple[int, int], group: WarpGroup, running: int = -1) -> None:
+    def complete(self, key: tuple[int, int], group: WarpGroup, running: int = -1) -> bool:
         """Give the lanes of a warp operation their results and let them go on before all others.
 
-        running: the lane that calls this because it was the last to join; -1 for none.
+        running: the lane that calls this because it was the last to join; -1 for none. Returns
+        whether that lane goes on at once; if not, it has to wait like the rest. A schedule with a
+        seed may also let the lanes wait for the other threads.
         """
         del self.warp_groups[key]
-        waiters = group.lanes.values()
-        group.finish(group, 0 if len(waiters) == group.size else self.gone(key[0]))
-        seam.report_barrier(group.kind, self.index, tuple(w.thread for w in waiters))
-        others = reversed(waiters)
-        if running >= 0:
-            next(others)
-        self.ready.extendleft(others)
+        lanes = group.lanes
+        group.finish(group, 0 if len(lanes) == group.size else self.gone(key[0]))
+        if self.log is not None:
+            met = tuple(w.thread for w in lanes.values())
+            self.log.sync(group.kind, self.number, met, group.mask)
+        order = self.grid.order
+        if order is None:
+            others = reversed(lanes.values())
+            if running >= 0:
+                next(others)
+            self.ready.extendleft(others)
+            return True
+        released = order.lanes(lanes)
+        if order.runs_ahead():
+            self.ready.extendleft(reversed(released))
+        else:
+            self.later.extend(released)
+        return False
 
     def _resolve(self) -> bool:
-        """Complete what can be completed. False: every thread waits for the grid."""
+        """Complete an operation of the block that can be completed. False: there is none."""
         if self.asking_active:
             self._answer_active()
             return True
-        if len(self.at_barrier) == self.size:
-            stuck.require_one_site(self)
-            kind = self.at_barrier[0].value[0]
-            _BARRIERS[kind](self.at_barrier)
-            if seam.listening():
-                seam.report_barrier(kind, self.index, tuple(range(self.size)))
-            self.release(self.at_barrier)
-            return True
-        if len(self.at_grid_sync) == self.size:
+        living = self.size - self.left.count(1)
+        if len(self.at_barrier) != living:
             return False
-        raise stuck.block_error(self)
+        stuck.require_one_site(self)
+        if living < self.size:
+            stuck.require_early_return(self)
+        _BARRIERS[self.at_barrier[0].value[0]](self.at_barrier)
+        if self.log is not None:
+            met = sorted(waiter.thread for waiter in self.at_barrier)
+            self.log.sync("syncthreads", self.number, tuple(met))
+        self.release(self.at_barrier)
+        return True
 
     def _answer_active(self) -> None:
         """Answer the first warp that asks: those that ask at one place are active together."""
@@ -344,6 +508,8 @@ def wait(waiter: Waiter, block: Block) -> Any:
     (ready.popleft().greenlet if ready else block.grid.hub).switch()
     thread = waiter.thread
     now.thread, threadIdx.x, threadIdx.y, threadIdx.z = block.grid.coordinates[thread]
+    if block.log is not None:
+        block.log.resume(block.first + thread)
     return waiter.result
 
 
@@ -356,6 +522,8 @@ def syncthreads() -> None:
     block.at_barrier.append(Waiter(getcurrent(), thread, sys._getframe(1), _SYNCTHREADS))
     (block.ready.popleft().greenlet if block.ready else block.grid.hub).switch()
     now.thread, threadIdx.x, threadIdx.y, threadIdx.z = block.grid.coordinates[thread]
+    if block.log is not None:
+        block.log.resume(block.first + thread)
 
 
 def syncthreads_count(predicate: Any) -> int:
@@ -390,14 +558,13 @@ def nanosleep(ns: Any) -> None:
     if block is None:
         raise outside("nanosleep")
     int(ns)
-    waiter = Waiter(getcurrent(), now.thread, sys._getframe(1))
-    if not block.all_started:  # another worker starts the next thread, then comes back
-        block.ready.append(waiter)
-        block.grid.worker().switch()
-        now.thread, threadIdx.x, threadIdx.y, threadIdx.z = block.grid.coordinates[waiter.thread]
-    elif block.ready:
-        block.ready.append(waiter)
-        wait(waiter, block)
+    give_way(Waiter(getcurrent(), now.thread, sys._getframe(1)), block)
+
+
+def give_way(waiter: Waiter, block: Block) -> None:
+    """Let whoever can run go first: threads of the block, then those of other blocks."""
+    block.polling.append(waiter)
+    wait(waiter, block)
 
 
 def mask_of(lanes: Any) -> int:

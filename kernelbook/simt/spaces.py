@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import device, seam, stuck
+from kernelbook.simt import device, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import KernelError, LaunchError
-from kernelbook.simt.memory import Array, fresh, wrap
+from kernelbook.simt.memory import Array, poisoned, wrap
 from kernelbook.simt.registers import now, outside
 
 _RUN_TIME_NAMES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "shape", "size", "grid")
@@ -36,7 +36,7 @@ class SharedSpace:
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> Array:
         """The block's array for this call. shape: constant int or tuple; 0 means dynamic.
 
-        New memory holds NaN or 0xA5 bytes. Raises KernelError for a shape that is no compile-time
+        New memory is poisoned. Raises KernelError for a shape that is no compile-time
         constant, LaunchError when the block's shared memory exceeds 48 KiB.
         """
         block = now.block
@@ -56,13 +56,13 @@ class SharedSpace:
             data = _dynamic(block)[
                 : block.grid.dynamic_bytes // element.itemsize * element.itemsize
             ]
-            array = wrap(data.view(element), name, "shared", _dynamic_base(block))
+            array = wrap(data.view(element), name, "shared", owner=_owner(block))
         else:
             dims = _constant_shape(frame, shape, "shared")
-            data = fresh(dims, element)
+            data = poisoned(dims, element)
             block.shared_bytes += data.nbytes
             _require_shared(block.grid.dynamic_bytes, block.shared_bytes, name, frame)
-            array = wrap(data, name, "shared")
+            array = wrap(data, name, "shared", owner=_owner(block))
         block.shared[site] = array, shape
         return array
 
@@ -76,14 +76,15 @@ class LocalSpace:
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> Array:
         """A new array of this thread alone. shape: constant int or tuple.
 
-        New memory holds NaN or 0xA5 bytes. Raises KernelError for a shape that is no constant.
+        New memory is poisoned. Raises KernelError for a shape that is no constant.
         """
         if now.block is None:
             raise outside("local.array")
         frame = sys._getframe(1)
         dims = _constant_shape(frame, shape, "local")
         name = _assigned_name(frame.f_code, frame.f_lasti) or "local"
-        return wrap(fresh(dims, as_dtype(dtype)), name, "local")
+        owner = (-1, -1) if now.log is None else (_owner(now.block)[0], _thread())
+        return wrap(poisoned(dims, as_dtype(dtype)), name, "local", owner=owner)
 
 
 class ConstSpace:
@@ -144,17 +145,25 @@ def _changing(space: str, first: Any, shape: Any) -> KernelError:
 
 def _dynamic(block: Any) -> np.ndarray[Any, Any]:
     if "dynamic" not in block.shared:
-        data = np.full(block.grid.dynamic_bytes, 0xFF, np.uint8)  # NaN as floats
+        data = poisoned(block.grid.dynamic_bytes, np.dtype(np.uint8))
+        data[...] = 0xFF  # NaN as floats of any width
         block.shared["dynamic"] = data
-        if seam.listening():
-            block.shared["base"] = seam.Allocation.of(data, "dynamic shared", "shared")
     found: np.ndarray[Any, Any] = block.shared["dynamic"]
     return found
 
 
-def _dynamic_base(block: Any) -> seam.Allocation | None:
-    found: seam.Allocation | None = block.shared.get("base")
-    return found
+def _owner(block: Any) -> tuple[int, int]:
+    """The number of ``block`` in the grid, for the log."""
+    x, y, z = block.index
+    width, height, _ = block.grid.grid_dim
+    return x + width * (y + height * z), -1
+
+
+def _thread() -> int:
+    """The number of the running thread in the grid."""
+    block = now.block
+    assert block is not None
+    return _owner(block)[0] * block.size + now.thread
 
 
 def _require_shared(dynamic: int, static: int, name: str, frame: FrameType) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
@@ -59,6 +60,37 @@ def waiting(block: Block, waiter: Waiter) -> Where:
     """The place at which a parked thread waits."""
     waiter.greenlet.gr_frame  # noqa: B018 (makes the frames of a suspended greenlet readable)
     return place(block, waiter.thread, _calls(waiter.frame, block))
+
+
+def frames(block: Block, waiter: Waiter) -> list[FrameType]:
+    """The frames of a parked thread, from the call that waits out to the kernel's own."""
+    waiter.greenlet.gr_frame  # noqa: B018 (makes the frames of a suspended greenlet readable)
+    found: list[FrameType] = []
+    frame: FrameType | None = waiter.frame
+    while frame is not None:
+        found.append(frame)
+        if frame.f_code is _kernel_code(block):
+            break
+        frame = frame.f_back
+    return found
+
+
+def standing(block: Block) -> list[str]:
+    """Where the threads of ``block`` stand that do not run: at a barrier, or gone."""
+    found = []
+    if block.at_barrier:
+        found.append(f"at the barrier wait {_by_line(block, block.at_barrier)}")
+    if block.at_grid_sync:
+        found.append(f"at the grid sync wait {_by_line(block, block.at_grid_sync)}")
+    for group in block.warp_groups.values():
+        found.append(f"in {group.kind} wait {_by_line(block, list(group.lanes.values()))}")
+    gone = [thread for thread, left in enumerate(block.left) if left]
+    if gone:
+        has = "1 thread of the block has" if len(gone) == 1 else f"{len(gone)} threads have"
+        first = thread_text(block, gone[0])
+        which = first if len(gone) == 1 else f"first {first}"
+        found.append(f"{has} left the kernel ({which}){_by_return(block)}")
+    return found
 
 
 def where_raised(error: BaseException, block: Block) -> Where:
@@ -146,6 +178,16 @@ def require_one_site(block: Block) -> None:
         )
 
 
+def require_early_return(block: Block) -> None:
+    """Raise :class:`BarrierError` when threads have left ``block``, not by an early return.
+
+    The barrier that the rest wait at does not wait for them. A ``return`` before it is fine; a
+    thread that came to the end of the kernel has passed it by, in a branch or a loop.
+    """
+    if not _early_returns(_kernel_code(block)):
+        raise _barrier_error(block)
+
+
 def require_resident(block: Block, waiting: int) -> None:
     """Raise LaunchError when more blocks wait for the grid than the device can hold at once."""
     limit = device.resident_blocks(block.size)
@@ -163,9 +205,7 @@ def block_error(block: Block) -> SimulatorError:
     """Why no thread of ``block`` can go on."""
     if block.warp_groups:
         return _warp_error(block)
-    if block.at_grid_sync:
-        return _grid_in_block_error(block)
-    return _barrier_error(block)
+    return _grid_in_block_error(block)
 
 
 def grid_error(block: Block, finished: int) -> SimulatorError:
@@ -174,7 +214,8 @@ def grid_error(block: Block, finished: int) -> SimulatorError:
     count = len(block.at_grid_sync)
     return DeadlockError(
         f"{_head(block)}: {count} threads wait at the grid sync on {line}, which "
-        f"{finished} {'block' if finished == 1 else 'blocks'} of the grid never reached. "
+        f"{finished} {'block' if finished == 1 else 'blocks'} of the grid never reached"
+        f"{_by_return(block)}. "
         "Every thread of every block must reach it: move it out of the branch."
         + _quote(block.at_grid_sync)
     )
@@ -182,14 +223,9 @@ def grid_error(block: Block, finished: int) -> SimulatorError:
 
 def _barrier_error(block: Block) -> BarrierError:
     waiters = block.at_barrier
-    lines = {_line(block, w) for w in waiters}
-    reached = f"{len(waiters)} of {block.size} threads reached the barrier on "
-    if len(lines) == 1:
-        reached += lines.pop()
-    else:
-        reached = f"the threads wait at different barriers: {_by_line(block, waiters)}"
     return BarrierError(
-        f"{_head(block)}: {reached}; {_left_text(block)}. "
+        f"{_head(block)}: {len(waiters)} of {block.size} threads reached the barrier on "
+        f"{_line(block, waiters[0])}; {_left_text(block)}. "
         "A barrier is for all threads of the block: move it out of the branch or loop, and let "
         "threads with no work skip the work, not the barrier." + _quote(waiters)
     )
@@ -260,8 +296,6 @@ def _by_line(block: Block, waiters: list[Waiter]) -> str:
 
 def _left_text(block: Block) -> str:
     gone = [thread for thread, left in enumerate(block.left) if left]
-    if not gone:
-        return "no thread has left"
     count = "1 thread" if len(gone) == 1 else f"{len(gone)} threads"
     which = thread_text(block, gone[0])
     if len(gone) > 1:
@@ -326,6 +360,7 @@ def _kernel_code(block: Block) -> CodeType:
     return code
 
 
+@lru_cache(maxsize=256)
 def _early_returns(code: CodeType) -> set[int]:
     """Lines that hold a ``return`` before the kernel's last line."""
     last = max((line for _, _, line in code.co_lines() if line), default=0)

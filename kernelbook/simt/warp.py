@@ -121,8 +121,9 @@ def _join(kind: str, mask: Any, value: Any, finish: Callable[[WarpGroup, int], N
         and block.nobody_missing(warp, group)
     ):
         return wait(waiter, block)
-    block.complete((warp, mask), group, running=me)
-    return waiter.result
+    if block.complete((warp, mask), group, running=me):
+        return waiter.result
+    return wait(waiter, block)
 
 
 def _signed(mask: int) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from kernelbook import poison
 from kernelbook.simt import KernelError, SimulatorWarning
 
 
@@ -44,8 +45,8 @@ def test_one_host_array_passed_twice_is_two_device_arrays():
 
 
 def test_new_device_memory_is_poisoned():
-    assert np.isnan(cuda.device_array(3, np.float32).copy_to_host()).all()
-    assert (cuda.device_array((2, 2), "uint8").copy_to_host() == 0xA5).all()
+    assert poison.untouched(cuda.device_array(3, np.float32).copy_to_host()).all()
+    assert (cuda.device_array((2, 2), "uint8").copy_to_host() == poison.BYTE).all()
     assert np.isnan(cuda.pinned_array(2)).all()
     assert cuda.device_array(0).size == 0
     assert cuda.device_array((), np.int32).shape == ()

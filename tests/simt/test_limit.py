@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from kernelbook.simt import LaunchError, LaunchInterrupted, TimeLimitError
+from kernelbook.simt import DeadlockError, LaunchError, LaunchInterrupted, TimeLimitError
 
 
 @cuda.jit
@@ -67,12 +67,42 @@ def test_endless_loop_is_ended_and_its_first_line_named(a_moment, line_of):
     assert not x.any()
 
 
-def test_endless_loop_of_sleeping_threads_in_a_device_function_is_ended(a_moment, line_of):
-    with pytest.raises(TimeLimitError) as caught:
+def test_endless_loop_of_sleeping_threads_in_a_device_function_is_a_deadlock(line_of):
+    with pytest.raises(DeadlockError) as caught:
         calls_spinner[1, 4](np.zeros(1))
-    place = f"in spins, line {line_of(spins, 'while')}, called from calls_spinner, line "
+    place = f"in spins, line {line_of(spins, 'nanosleep')}, called from calls_spinner, line "
     assert place in str(caught.value)
+    assert "waits for x[0] (now 0.0) to change; no thread that could still run" in str(caught.value)
     assert works()
+
+
+def test_endless_loop_on_a_plain_load_names_the_element_and_the_way_out(a_moment, line_of):
+    @cuda.jit
+    def waits(flags, ready):
+        row = cuda.threadIdx.x
+        while ready == 1:
+            if flags[row, row + 1] != 0:
+                break
+
+    with pytest.raises(TimeLimitError) as caught:
+        waits[1, 4](np.zeros((4, 5), np.int32), 1)
+    line = line_of(waits, "while")
+    assert str(caught.value).startswith(
+        f"waits, block 0, thread 0, line {line}: still running after 0.1 s: waits for flags[0, 1] "
+        "to change from 0. A plain load in a loop waits for ever"
+    )
+    assert "Let an atomic read it: cuda.atomic.add(flags, (0, 1), 0)\n" in str(caught.value)
+
+
+def test_endless_loop_that_walks_through_an_array_is_not_said_to_wait(a_moment):
+    @cuda.jit
+    def walks(following):
+        i = 0
+        while following[i] >= 0:
+            i = following[i]
+
+    with pytest.raises(TimeLimitError, match="Does the loop on this line ever end"):
+        walks[1, 1](np.array([1, 0]))
 
 
 def test_launch_of_too_many_blocks_is_told_how_many_are_done(a_moment):

@@ -270,17 +270,29 @@ def test_warps_of_a_block_do_not_wait_for_each_other():
     assert (out == np.repeat([1, 34], 32)).all()
 
 
-def test_barrier_missed_by_one_warp_names_it():
+def test_barrier_goes_on_without_a_warp_that_returned():
     @cuda.jit
     def leaves(out):
         t = cuda.threadIdx.x
         if cuda.any_sync(FULL, t >= 96):
             return
-        cuda.syncthreads()
+        out[t] = cuda.syncthreads_count(True)
+
+    out = np.zeros(128)
+    leaves[1, 128](out)
+    assert out.tolist() == [96] * 96 + [0] * 32
+
+
+def test_barrier_passed_by_by_one_warp_names_it():
+    @cuda.jit
+    def passes_by(out):
+        t = cuda.threadIdx.x
+        if not cuda.any_sync(FULL, t >= 96):
+            cuda.syncthreads()
         out[t] = 1
 
     with pytest.raises(BarrierError, match=r"96 of 128 threads .* 32 threads \(first 96\)"):
-        leaves[1, 128](np.zeros(128))
+        passes_by[1, 128](np.zeros(128))
 
 
 def test_shuffle_from_a_lane_that_skipped_the_branch_says_so(line_of):
@@ -370,27 +382,15 @@ def test_lanes_go_on_when_the_last_missing_lane_returns():
     assert (out[32:52] == np.arange(20)).all()
 
 
-def test_observer_hears_a_warp_operation_that_returned_lanes_complete():
-    heard = []
-
-    class Listener:
-        def launch(self, *_):
-            pass
-
-        def access(self, _):
-            pass
-
-        def barrier(self, kind, block, threads):
-            heard.append((kind, sorted(threads)))
-
-        def done(self):
-            pass
-
+def test_record_holds_a_warp_operation_that_returned_lanes_complete():
     @cuda.jit
     def some(out):
         if cuda.threadIdx.x < 3:
             cuda.syncwarp()
 
-    with simt.observe(Listener()):
-        some[1, 8](np.zeros(1))
-    assert heard == [("syncwarp", [0, 1, 2])]
+    with simt.observe() as trace:
+        some[2, 8](np.zeros(1))
+    assert [(s.kind, s.block, sorted(s.threads), s.mask) for s in trace.recording.syncs] == [
+        ("syncwarp", 0, [0, 1, 2], FULL),
+        ("syncwarp", 1, [0, 1, 2], FULL),
+    ]

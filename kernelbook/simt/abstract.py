@@ -1,0 +1,130 @@
+"""What is known about a value before the kernel runs: its compiled type and how large it can be.
+
+A ``kind`` is the name of a scalar type, or "array", "tuple", "object" (something the host made: a
+module, a function, a type), or "" when nothing is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kernelbook.simt import numeric
+from kernelbook.simt.memory import Array
+
+INDEX_BITS = 40  # what a position in a grid or an array never exceeds
+COUNTED_BITS = 60  # what a sum of indices over a loop never exceeds: the loop would take days
+
+
+@dataclass(frozen=True)
+class Value:
+    """One abstract value. ``bits``: an integer's magnitude is at most ``2 ** bits``.
+
+    wide: an integer that may be a NumPy scalar of 64 bits and not a Python int. items: a tuple's
+    elements. element, ndim: an array's. object: what an "object" is, or a literal integer.
+    """
+
+    kind: str = ""
+    bits: int = 0
+    wide: bool = False
+    items: tuple[Value, ...] = ()
+    element: str = ""
+    ndim: int = 0
+    object: Any = None
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in numeric.INTEGERS
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in numeric.FLOATS
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.kind in numeric.WIDTH
+
+
+UNKNOWN = Value()
+
+
+def scalar(kind: str, bits: int = 0, wide: bool = False) -> Value:
+    """A scalar of which only the type is known, or how many ``bits`` it needs."""
+    if kind not in numeric.WIDTH:
+        return UNKNOWN
+    full = numeric.WIDTH[kind] - (kind in numeric.SIGNED)
+    return Value(kind, bits or full if kind in numeric.INTEGERS else 0, wide)
+
+
+def array(element: str, ndim: int) -> Value:
+    """An array; nothing is known about one with elements that are no numbers."""
+    return Value("array", element=element, ndim=ndim) if element in numeric.WIDTH else UNKNOWN
+
+
+def loaded(element: str) -> Value:
+    """What a load from an array gives."""
+    return scalar(element, wide=element in ("int64", "uint64"))
+
+
+def tuple_of(*items: Value) -> Value:
+    return Value("tuple", items=items)
+
+
+def literal(value: int) -> Value:
+    """An integer that stands in the source."""
+    bits = abs(value).bit_length()
+    if bits > 64:
+        return UNKNOWN
+    return Value("uint64" if value >= 1 << 63 else "int64", bits, object=value)
+
+
+def of(value: Any) -> Value:
+    """The abstract value of an argument, or of what a global name holds."""
+    if isinstance(value, (bool, np.bool_)):
+        return scalar("bool")
+    if value.__class__ is int:
+        return literal(value)
+    if isinstance(value, (float, complex, np.number)):
+        kind = np.asarray(value).dtype.name
+        return scalar(kind, wide=kind in ("int64", "uint64"))
+    if isinstance(value, (Array, np.ndarray)):
+        return array(value.dtype.name, value.ndim)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple_of(*map(of, value))
+    return Value("object", object=value)
+
+
+def of_argument(value: Any) -> Value:
+    """As :func:`of`, without the value: another launch may have another."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple_of(*map(of_argument, value))
+    known = of(value)
+    if known.kind == "object":
+        return UNKNOWN
+    return scalar("int64") if value.__class__ is int else replace(known, object=None)
+
+
+def joined(left: Value, right: Value) -> Value:
+    """What a variable is that holds ``left`` after one way here and ``right`` after another."""
+    if left == right:
+        return left
+    if left.is_scalar and right.is_scalar:
+        kind = numeric.either(left.kind, right.kind)
+        bits = max(left.bits, right.bits) if kind in numeric.INTEGERS else 0
+        return Value(kind, bits, left.wide or right.wide)
+    if left.kind == right.kind == "tuple" and len(left.items) == len(right.items):
+        items = tuple(
+            joined(a, b) if not differs(a, joined(a, b)) and not differs(b, joined(a, b)) else UNKNOWN
+            for a, b in zip(left.items, right.items, strict=True)
+        )
+        return tuple_of(*items)
+    return UNKNOWN
+
+
+def differs(value: Value, target: Value) -> bool:
+    """Whether ``value`` must be converted where ``target`` is expected."""
+    if value.kind == target.kind or not (value.is_scalar and target.is_scalar):
+        return False
+    return not (value.is_integer and target.is_integer)

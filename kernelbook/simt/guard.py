@@ -1,0 +1,80 @@
+"""Guard zones: memory with a pattern before and behind it, so that a stray write is seen.
+
+Indices are checked anyway. The zones back that up where a kernel reaches memory in another way,
+through a view with another type or shape, and they are looked at after a launch.
+Limit: a write that jumps over the zone, or one that writes the pattern itself, is not seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ZONE = 256  # bytes on each side; a multiple of every alignment that a type needs
+PATTERN = 0xB7
+
+Data = np.ndarray[Any, Any]
+_guarded: dict[int, weakref.ref[Data]] = {}  # roots with zones, by id
+
+
+def guarded(
+    shape: Any, dtype: np.dtype[Any], order: Any = "C", fill: NDArray[Any] | None = None
+) -> Data:
+    """New memory between two guard zones. fill: one element, shape (1,), for all of it."""
+    count = int(np.prod(shape, dtype=np.int64))
+    size = count * dtype.itemsize
+    root = np.empty(size + 2 * ZONE, np.uint8)
+    root[:ZONE] = PATTERN
+    root[ZONE + size :] = PATTERN
+    key = id(root)
+    _guarded[key] = weakref.ref(root, lambda _: _guarded.pop(key, None))
+    array = root[ZONE : ZONE + size].view(dtype).reshape(shape, order=order)
+    if fill is not None:
+        array[...] = fill[0]
+    return array
+
+
+def copied(array: Data, order: Any = "C") -> Data:
+    """A copy of ``array`` between two guard zones."""
+    made = guarded(array.shape, array.dtype, order)
+    np.copyto(made, array.view(np.ndarray))
+    return made
+
+
+def damaged(array: Data) -> str | None:
+    """Which guard zone of the allocation that ``array`` is part of was written, else None.
+
+    Such as "4 bytes behind its end, the nearest 8 bytes away". None for memory without zones.
+    """
+    root = _root(array)
+    if id(root) not in _guarded:
+        return None
+    behind = np.flatnonzero(root[-ZONE:] != PATTERN)
+    if len(behind):
+        return _says(len(behind), "behind its end", int(behind[0]))
+    before = np.flatnonzero(root[:ZONE][::-1] != PATTERN)
+    if len(before):
+        return _says(len(before), "before its start", int(before[0]))
+    return None
+
+
+def mend(array: Data) -> None:
+    """Restore the zones, so that the next launch is not blamed for this one's writes."""
+    root = _root(array)
+    if id(root) in _guarded:
+        root[:ZONE] = PATTERN
+        root[-ZONE:] = PATTERN
+
+
+def _says(count: int, side: str, distance: int) -> str:
+    return f"{count} byte{'s' * (count != 1)} {side}, the nearest {distance} bytes away"
+
+
+def _root(array: Data) -> Data:
+    base = array.base
+    while isinstance(base, np.ndarray):
+        array, base = base, base.base
+    return array

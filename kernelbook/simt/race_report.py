@@ -1,0 +1,333 @@
+"""What is said of a race: who, where, why nothing orders the two accesses, and what to do.
+
+The reader is the subject where one of the two reads, else the plain access where the other is an
+atomic, else the later one. Advice is one sentence, chosen by the first case that fits.
+
+Limit: advice is read off the two accesses and what their threads did around them. It names the
+usual mend, which need not be the author's intent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from kernelbook.simt.errors import RaceError, Where, quoted
+from kernelbook.simt.order import Meeting
+from kernelbook.simt.races import is_block_barrier
+from kernelbook.simt.record import Kind, Recording, Site, Sync
+from kernelbook.simt.registers import WARP_SIZE
+from kernelbook.simt.touches import Touches
+
+_VERBS = {Kind.LOAD: "reads {}", Kind.STORE: "writes {}", Kind.ATOMIC: "changes {} by an atomic"}
+_NOUNS = {Kind.LOAD: "load", Kind.STORE: "store", Kind.ATOMIC: "atomic"}
+_BARRIER = "cuda.syncthreads()"
+_AMONG_THEMSELVES = "Atomics are ordered only among themselves: "
+# Which atomic does what a statement does, by what stands in it; else add.
+_ATOMICS = (("-=", "sub"), ("|=", "or_"), ("&=", "and_"), ("^=", "xor"), ("max(", "max"),
+            ("min(", "min"), (">", "max"), ("<", "min"))  # fmt: skip
+
+
+def race_error(
+    recording: Recording, touches: Touches, meeting: Meeting, alike: Sequence[Meeting]
+) -> RaceError:
+    """The error for a meeting. alike: all meetings of the same two places in the source."""
+    race = _Race(recording, touches, meeting, alike)
+    where, other = recording.where(race.subject), recording.where(race.other)
+    more = len({m.element for m in alike} - {meeting.element})
+    what = _VERBS[race.kind(race.subject)].format(race.element)
+    what += f", which {_which(race, where, other)}, {_why(race)}"
+    if more:
+        what += f" (likewise {more} more element{'s' if more > 1 else ''})"
+    lines = {where.line: where.text, other.line: other.text}
+    return RaceError(
+        quoted(where, what, _advice(race), lines),
+        first=race.first,
+        second=race.second,
+        element=race.element,
+        more=more,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Race:
+    """A meeting with what is asked about it."""
+
+    recording: Recording
+    touches: Touches
+    meeting: Meeting
+    alike: Sequence[Meeting]
+
+    @property
+    def first(self) -> int:
+        return self.meeting.others[0]
+
+    @property
+    def second(self) -> int:
+        return self.meeting.row
+
+    @cached_property
+    def subject(self) -> int:
+        for kind in (Kind.LOAD, Kind.STORE):
+            rows = [row for row in (self.first, self.second) if self.kind(row) is kind]
+            if len(rows) == 1:
+                return rows[0]
+        return self.second
+
+    @property
+    def other(self) -> int:
+        return self.first + self.second - self.subject
+
+    @property
+    def kinds(self) -> set[Kind]:
+        return {self.kind(self.first), self.kind(self.second)}
+
+    @cached_property
+    def element(self) -> str:
+        # Where the widths differ, the narrower access lies within the element.
+        rows = (self.second, self.first)
+        return self.recording.element(min(rows, key=lambda row: int(self.recording.width[row])))
+
+    @property
+    def same_line(self) -> bool:
+        return self.line(self.first) == self.line(self.second)
+
+    @property
+    def same_block(self) -> bool:
+        return self.block(self.first) == self.block(self.second)
+
+    @cached_property
+    def within_block(self) -> bool:
+        """Whether threads of one block alone touch the element."""
+        threads = self.touches.thread[self.touches.element == self.meeting.element]
+        return len(np.unique(threads // self.recording.threads_per_block)) == 1
+
+    @property
+    def within_warps(self) -> bool:
+        """Whether all meetings of the two places are between lanes of one warp."""
+        pairs = [self.meeting, *self.alike]
+        return all(self.warp(m.row) == self.warp(row) for m in pairs for row in m.others)
+
+    def kind(self, row: int) -> Kind:
+        return Kind(self.recording.kind[row])
+
+    def site(self, row: int) -> Site:
+        return self.recording.sites[self.recording.site[row]]
+
+    def line(self, row: int) -> tuple[str, int]:
+        return self.site(row).file, self.site(row).line
+
+    def thread(self, row: int) -> int:
+        return int(self.recording.thread[row])
+
+    def block(self, row: int) -> int:
+        return self.thread(row) // self.recording.threads_per_block
+
+    def linear(self, row: int) -> int:
+        return self.thread(row) % self.recording.threads_per_block
+
+    def warp(self, row: int) -> tuple[int, int]:
+        return self.block(row), self.linear(row) // WARP_SIZE
+
+    def rows_of(self, kind: Kind, thread: int | None = None) -> list[int]:
+        """Rows of that kind on the element, in order; of one thread, if given."""
+        touches = self.touches
+        chosen = (touches.element == self.meeting.element) & (touches.kind == kind)
+        if thread is not None:
+            chosen &= touches.thread == thread
+        return touches.row[chosen].tolist()
+
+    def between(self) -> list[Sync]:
+        """Syncs between the two that concern their block, the two being of one."""
+        return [
+            sync
+            for sync in self.recording.syncs
+            if self.first < sync.position <= self.second and sync.block == self.block(self.first)
+        ]
+
+
+def _which(race: _Race, where: Where, other: Where) -> str:
+    who = f"thread {other.thread}"
+    if other.block != where.block:
+        who = f"block {other.block}, thread {other.thread}"
+    verb = _VERBS[race.kind(race.other)].replace(" {}", "")
+    if race.kinds == {Kind.STORE}:
+        verb += " too"
+    line = "the same line" if race.same_line else f"line {other.line}"
+    function = race.site(race.other).function
+    if function != race.recording.kernel and not race.same_line:
+        line += f" of {function}"
+    return f"{who} {verb} on {line}"
+
+
+def _why(race: _Race) -> str:
+    """The clause that says why the two are not ordered."""
+    if not race.same_block:
+        return "with nothing to order the two blocks"
+    if _left_before_barrier(race):
+        return "but leaves before the barrier, which orders only threads that reach it"
+    for sync in reversed(race.between()):
+        named = {race.linear(race.first), race.linear(race.second)} & set(sync.threads)
+        if sync.kind == "syncwarp" and len(named) == 1:
+            return "with only a syncwarp between, which does not name both"
+        if sync.kind != "syncwarp" and len(named) == 2:
+            return f"with only {sync.kind} between, which orders no memory"
+    if race.warp(race.first) == race.warp(race.second):
+        return "with no barrier between (lanes of a warp run in any order)"
+    return "with no barrier between"
+
+
+def _left_before_barrier(race: _Race) -> bool:
+    return race.same_block and any(
+        is_block_barrier(sync.kind) and race.linear(race.first) not in sync.threads
+        for sync in race.between()
+    )
+
+
+def _advice(race: _Race) -> str:
+    if Kind.ATOMIC in race.kinds:
+        return _beside_atomic(race)
+    message = "" if race.same_block else _message(race)
+    if message:
+        return message
+    if _is_lost_update(race):
+        return f"A load and a store are not one step: use {_atomic_for(race)}."
+    if race.kinds == {Kind.STORE}:
+        return _two_stores(race)
+    if not race.within_block:
+        return _between_blocks(race)
+    if _left_before_barrier(race):
+        return "Let the thread return after the barrier."
+    between = f"ut {_BARRIER} between"
+    if race.within_warps:
+        between = f"ut cuda.syncwarp() or {_BARRIER} between"
+    if not race.same_line:
+        return f"P{between} the two lines."
+    if _same_turn(race):
+        return f"Read into a variable first: p{between} the read and the write."
+    return f"P{between} one turn of the loop and the next."
+
+
+def _beside_atomic(race: _Race) -> str:
+    plain = race.subject
+    own = race.rows_of(Kind.ATOMIC, race.thread(plain))
+    if race.kind(plain) is Kind.LOAD:
+        if any(row < plain and not race.site(row).result_used for row in own) and _is_ticket(race):
+            return "Use the value that the atomic returns: others change it in between."
+        if any(row > plain for row in own) or race.same_line:
+            return f"{_AMONG_THEMSELVES}let the atomic alone read and change it."
+    if race.within_block:
+        return f"{_AMONG_THEMSELVES}put {_BARRIER} between the two lines."
+    if race.kind(plain) is Kind.LOAD:
+        return f"{_AMONG_THEMSELVES}read it in a later launch, or by an atomic too."
+    return f"{_AMONG_THEMSELVES}write it in an earlier launch, or by cuda.atomic.exch."
+
+
+def _is_ticket(race: _Race) -> bool:
+    """Whether most threads that change the element read it back, rather than one for all."""
+    changing = {race.thread(row) for row in race.rows_of(Kind.ATOMIC)}
+    reading = {race.thread(row) for row in race.rows_of(Kind.LOAD)}
+    return 2 * len(changing & reading) > len(changing)
+
+
+def _is_lost_update(race: _Race) -> bool:
+    """Whether writer and reader both load the element, change the value and store it back."""
+    if race.kinds != {Kind.LOAD, Kind.STORE}:
+        return False
+    read, write = race.line(race.subject), race.line(race.other)
+    reader, writer = race.thread(race.subject), race.thread(race.other)
+    loads = race.rows_of(Kind.LOAD, writer)
+    if not any(row < race.other and race.line(row) == read for row in loads):
+        return False
+    recording = race.recording
+    stores = np.flatnonzero((recording.thread == reader) & (recording.kind == Kind.STORE))
+    there = {int(row) for row in stores if race.line(row) == write}
+    return not there or not there.isdisjoint(race.rows_of(Kind.STORE, reader))
+
+
+def _atomic_for(race: _Race) -> str:
+    text = race.site(race.subject).text.split("#")[0]
+    if not race.same_line:
+        text += race.site(race.other).text.split("#")[0]
+    name = next((name for mark, name in _ATOMICS if mark in text), "add")
+    array, index = race.element.rstrip("]").split("[", 1)
+    index = f"({index})" if "," in index else index
+    return f"cuda.atomic.{name}({array}, {index}, …)"
+
+
+def _same_turn(race: _Race) -> bool:
+    """Whether both threads have made their access equally often."""
+    counts = set()
+    for row in (race.first, race.second):
+        until = slice(row + 1)
+        mine = race.recording.thread[until] == race.thread(row)
+        counts.add(int((mine & (race.recording.site[until] == race.recording.site[row])).sum()))
+    return len(counts) == 1
+
+
+def _two_stores(race: _Race) -> str:
+    if race.same_line:
+        return "Let one thread write it, or combine the values with an atomic."
+    if race.within_block:
+        return f"Let each element have one writer, or put {_BARRIER} between the two lines."
+    return "Let each element have one writer, or write it in two launches."
+
+
+def _between_blocks(race: _Race) -> str:
+    touches = race.touches
+    array = race.recording.allocation[race.subject]
+    own = (touches.allocation == array) & (touches.thread == race.thread(race.subject))
+    if race.same_line or (own & (touches.kind == Kind.STORE)).any():
+        return "Write to another array than you read, or split the work into two launches."
+    return (
+        "Split the work into two launches, or pass the value on: store, cuda.threadfence(), atomic "
+        "by the one; atomic, cuda.threadfence(), load by the other."
+    )
+
+
+def _message(race: _Race) -> str:
+    """What a message from the first thread to the second lacks; "" when there is none.
+
+    A message: an atomic by the first's block after its access, and on the same element a later one
+    by the second's block before its access, whose result is used.
+    """
+    touches, size = race.touches, race.recording.threads_per_block
+    between = (touches.row > race.first) & (touches.row < race.second)
+    atomics = np.flatnonzero(between & (touches.kind == Kind.ATOMIC))[::-1]
+    block = touches.thread[atomics] // size
+    sent: dict[int, int] = {}
+    for number in atomics[block == race.block(race.first)]:
+        sent[int(touches.element[number])] = int(touches.row[number])
+    for number in atomics[block == race.block(race.second)]:
+        element, got = int(touches.element[number]), int(touches.row[number])
+        if sent.get(element, got) < got and race.site(got).result_used:
+            return _missing_fences(race, sent[element], got)
+    return ""
+
+
+def _missing_fences(race: _Race, sent: int, got: int) -> str:
+    released = _fences_between(race, race.first, sent)
+    acquired = _fences_between(race, got, race.second)
+    if released and acquired:
+        if Kind.FENCE in released & acquired:
+            return ""
+        return "cuda.threadfence_block() orders within one block only: use cuda.threadfence()."
+    places = []
+    if not released:
+        one = _NOUNS[race.kind(race.first)]
+        places.append(f"between the {one} and the atomic on line {race.site(sent).line}")
+    if not acquired:
+        two = _NOUNS[race.kind(race.second)]
+        places.append(f"between the atomic on line {race.site(got).line} and the {two}")
+    return f"Put cuda.threadfence() {' and '.join(places)}."
+
+
+def _fences_between(race: _Race, begin: int, end: int) -> set[Kind]:
+    """Kinds of the fences that one of the two rows' threads made between them."""
+    kind, thread = race.recording.kind[begin:end], race.recording.thread[begin:end]
+    fence = (kind == Kind.FENCE) | (kind == Kind.FENCE_BLOCK)
+    fence &= (thread == race.thread(begin)) | (thread == race.thread(end))
+    return {Kind(k) for k in kind[fence]}

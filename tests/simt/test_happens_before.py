@@ -1,0 +1,171 @@
+"""The verdict agrees with a slow oracle on random launches: races and unwritten reads."""
+
+from collections import Counter
+
+from happens_before import Launch, Order, first_race, first_unwritten_read
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernelbook.simt.order import meetings
+from kernelbook.simt.races import suspects
+from kernelbook.simt.record import Kind
+from kernelbook.simt.touches import touches_of
+from kernelbook.simt.uninitialised import first_unwritten_read as unwritten_read
+
+SHAPES = ((1, 3), (3, 2), (2, 34), (1, 34))  # blocks, threads a block: one warp and two
+FULL = 0xFFFFFFFF
+
+access = st.tuples(
+    st.sampled_from(["access"]),
+    st.sampled_from([Kind.LOAD, Kind.STORE, Kind.ATOMIC]),
+    st.integers(0, 11),
+    st.sampled_from(["data", "tile", "tile", "flag", "wide", "text", "mine"]),
+    st.sampled_from([0, 0, 4, 9]),
+    st.sampled_from([4, 4, 4, 1, 8, 2]),
+    st.booleans(),
+)
+plain_store = st.tuples(st.just("access"), st.just(Kind.STORE), st.integers(0, 11),
+                        st.just("flag"), st.just(0), st.just(4), st.just(True))  # fmt: skip
+sync = st.one_of(
+    st.tuples(st.just("block"), st.integers(0, 11)),
+    st.tuples(st.just("warp"), st.integers(0, 11), st.sampled_from([FULL, FULL, 1, 3, 2])),
+    st.tuples(st.just("shuffle"), st.integers(0, 11)),
+    st.just(("grid",)),
+)
+fence = st.tuples(st.just("fence"), st.integers(0, 11), st.sampled_from([True, True, False]))
+leave = st.tuples(st.just("leave"), st.integers(0, 11))
+# store, fence, [barrier], atomic by one; atomic, [barrier], fence, load by another; bits leave
+# steps out.
+message = st.tuples(
+    st.just("message"), st.integers(0, 11), st.integers(0, 11), st.integers(0, 11),
+    st.sampled_from([0, 0, 0, 1, 2, 4, 8, 16, 32, 64]), st.integers(0, 31),
+)  # fmt: skip
+# store by one, a sync that may name both, load or store by another.
+exchange = st.tuples(
+    st.just("exchange"), st.integers(0, 11), st.integers(0, 11),
+    st.sampled_from(["block", "warp", "pair", "pair", "one", "grid", "shuffle"]), st.integers(0, 7),
+)  # fmt: skip
+# atomics by several, then a plain access by the last or by another.
+count = st.tuples(
+    st.just("count"), st.lists(st.integers(0, 11), min_size=1, max_size=4), st.integers(0, 11),
+    st.booleans(), st.sampled_from(["", "", "block", "warp"]),
+)  # fmt: skip
+common = st.one_of(sync, exchange, message, count)
+step = st.one_of(common, common, common, access, fence, leave, plain_store)
+launches = st.tuples(st.sampled_from(SHAPES), st.lists(step, min_size=5, max_size=24))
+
+
+def played(shape, steps):
+    launch = Launch(*shape)
+    actors = [
+        block * shape[1] + lane
+        for block in range(shape[0])
+        for lane in ((0, 1, 2)[: shape[1]] if shape[1] < 32 else (0, 1, 32, 33))
+    ]
+    for name, *rest in steps:
+        if name == "message":
+            send(launch, actors, *rest)
+        elif name == "exchange":
+            hand_over(launch, actors, *rest)
+        elif name == "count":
+            tally(launch, actors, *rest)
+        elif name == "grid":
+            launch.sync_grid()
+        elif name == "access":
+            kind, who, *what = rest
+            launch.access(kind, actors[who % len(actors)], *what)
+        else:
+            thread = actors[rest[0] % len(actors)]
+            if name == "block":
+                launch.sync_block(
+                    thread // shape[1], "syncthreads_or" if rest[0] & 4 else "syncthreads"
+                )
+            elif name == "warp":
+                launch.sync_warp(thread, rest[1])
+            elif name == "shuffle":
+                launch.sync_warp(thread, FULL, "shfl_sync")
+            elif name == "fence":
+                launch.fence(thread, rest[1])
+            else:
+                launch.leave(thread)
+    return launch.recording()
+
+
+def send(launch, actors, sender, helper, taker, without, how):
+    sender, helper, taker = (actors[n % len(actors)] for n in (sender, helper, taker))
+    block, size = launch.blocks and sender // launch.size, launch.size
+    wide, array = how & 1, "tile" if how & 2 else "data"
+    if not without & 1:
+        launch.access(Kind.STORE, sender, array, 0, 4)
+    if not without & 2:
+        launch.fence(sender, not without & 32)
+    if how & 4:
+        launch.sync_block(block)
+        sender = block * size + helper % size if helper // size == block else sender
+    launch.access(
+        Kind.ATOMIC, sender, "wide" if wide else "flag", 0, 8 if wide else 4, bool(how & 16)
+    )
+    if without & 4:
+        launch.access(Kind.STORE, sender, "flag", 0, 4)
+    launch.access(
+        Kind.ATOMIC, taker, "wide" if wide else "flag", 0, 8 if wide else 4, not without & 64
+    )
+    if how & 8:
+        launch.sync_block(taker // size)
+    if not without & 8:
+        launch.fence(taker, not without & 16)
+    launch.access(Kind.LOAD, taker, array, 0, 4)
+    if how & 16:
+        launch.access(Kind.STORE, taker, "wide" if wide else "flag", 0, 8 if wide else 4)
+
+
+def hand_over(launch, actors, giver, taker, how, what):
+    giver, taker = actors[giver % len(actors)], actors[taker % len(actors)]
+    array, offset = ("data", "tile")[what & 1], (4, 8)[what >> 1 & 1]
+    launch.access(Kind.STORE, giver, array, offset, 4)
+    lanes = 1 << giver % launch.size % 32 | 1 << taker % launch.size % 32
+    if how == "block":
+        launch.sync_block(giver // launch.size)
+    elif how == "grid":
+        launch.sync_grid()
+    elif how == "shuffle":
+        launch.sync_warp(giver, lanes, "shfl_sync")
+    else:
+        launch.sync_warp(giver, {"warp": FULL, "pair": lanes, "one": 0}[how])
+    launch.access((Kind.LOAD, Kind.STORE)[what >> 2], taker, array, offset, 4)
+
+
+def tally(launch, actors, who, last, used, sync):
+    for n in who:
+        launch.access(Kind.ATOMIC, actors[n % len(actors)], "flag", 8, 4, used)
+    if sync == "block":
+        launch.sync_block(actors[who[-1] % len(actors)] // launch.size)
+    elif sync == "warp":
+        launch.sync_warp(actors[who[-1] % len(actors)], FULL)
+    reset = actors[(last if sync else who[-1]) % len(actors)]
+    launch.access(Kind.STORE, reset, "flag", 8, 4)
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(launches)
+def test_first_race_agrees_with_oracle(launch):
+    recording = played(*launch)
+    touches = touches_of(recording)
+    wanted = first_race(recording)
+    found = next(meetings(recording, touches, suspects(recording, touches)), None)
+    if wanted is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.row == wanted[0]
+        assert found.others
+        assert set(found.others) <= wanted[1]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(launches)
+def test_first_unwritten_read_agrees_with_oracle(launch):
+    recording = played(*launch)
+    touches = touches_of(recording)
+    found = unwritten_read(recording, touches)
+    assert (None if found is None else touches.row[found]) == first_unwritten_read(recording)
