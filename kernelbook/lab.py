@@ -195,14 +195,23 @@ def show_accesses(launch: Any, *args: Any, title: str = "", line: int | None = N
 
 
 def show_banks(launch: Any, *args: Any, title: str = "", line: int | None = None) -> Figure:
-    """Draw which lanes of a warp want which bank of shared memory, at the worst request of ``line``.
+    """Draw which lanes want which bank of shared memory, at the worst request of ``line``.
 
-    Without ``line`` it is the worst of the kernel. Raises LearnerError when no shared memory is
-    touched.
+    Without ``line``: the worst of the kernel. Raises LearnerError when no shared memory is touched.
     """
     from kernelbook.simt import bankmap
 
     return bankmap.banks_of(_recorded(launch, args), line=line, title=title)
+
+
+def show_sectors(launch: Any, *args: Any, title: str = "", line: int | None = None) -> Figure:
+    """Draw which lanes want which 32-byte sector of memory, at the worst request of ``line``.
+
+    Without ``line``: the worst of the kernel. Raises LearnerError when no global memory is touched.
+    """
+    from kernelbook.simt import sectormap
+
+    return sectormap.sectors_of(_recorded(launch, args), line=line, title=title)
 
 
 def show_timeline(launch: Any, *args: Any, title: str = "") -> Figure:
@@ -227,22 +236,17 @@ def profile(launch: Any, *args: Any) -> Profile:
     """
     from kernelbook.simt import profile as profiler
 
-    found = profiler.profile(launch, *args)
-    _print_failure(found.failure)
-    return found
+    return profiler.profile(launch, *args)
 
 
 def _recorded(launch: Any, args: tuple[Any, ...], *, lines: bool = False) -> Recording:
+    """The recording of a launch; its error, if it has one, is printed: the picture shows where."""
     from kernelbook.simt import observed
 
     recording, failure = observed.run(launch, args, lines=lines)
-    _print_failure(failure)
-    return recording
-
-
-def _print_failure(failure: Exception | None) -> None:
     if failure is not None:
         print(f"{type(failure).__name__}: {failure}")
+    return recording
 
 
 def answer(

@@ -43,6 +43,7 @@ SHIPPED = (
     "lab.py",
     "notebook.py",
     "device.py",
+    "poison.py",
     "lift",
     "compilers",
     "simt",

@@ -22,7 +22,7 @@ COUNTED_BITS = 60  # what a sum of indices over a loop never exceeds: the loop w
 class Value:
     """One abstract value. ``bits``: an integer's magnitude is at most ``2 ** bits``.
 
-    wide: an integer that may be a NumPy scalar of 64 bits and not a Python int. items: a tuple's
+    wide: an integer that may be a NumPy scalar of 64 bits, or a truth value that may be NumPy's. items: a tuple's
     elements. element, ndim: an array's. object: what an "object" is, or a literal integer.
     """
 
@@ -83,7 +83,7 @@ def literal(value: int) -> Value:
 def of(value: Any) -> Value:
     """The abstract value of an argument, or of what a global name holds."""
     if isinstance(value, (bool, np.bool_)):
-        return scalar("bool")
+        return scalar("bool", wide=isinstance(value, np.bool_))
     if value.__class__ is int:
         return literal(value)
     if isinstance(value, (float, complex, np.number)):
@@ -104,6 +104,15 @@ def of_argument(value: Any) -> Value:
     if known.kind == "object":
         return UNKNOWN
     return scalar("int64") if value.__class__ is int else replace(known, object=None)
+
+
+def known_arguments(given: tuple[Any, ...], passed: tuple[Any, ...]) -> tuple[Value, ...]:
+    """What is known of a launch's arguments, ``given`` by the host and ``passed`` to the kernel.
+
+    A NumPy integer has its own type, though the kernel is passed an int.
+    """
+    pairs = zip(given, passed, strict=True)
+    return tuple(of_argument(a if isinstance(a, np.integer) else b) for a, b in pairs)
 
 
 def joined(left: Value, right: Value) -> Value:

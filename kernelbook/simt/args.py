@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import ordering
+from kernelbook.simt import guard, ordering, seam
 from kernelbook.simt.host import NOT_CONTIGUOUS, DeviceNDArray, contiguous, order_of
 from kernelbook.simt.memory import fresh
 
@@ -35,7 +35,10 @@ class ArgHint:
         order = order_of(array)
         if self.copies_in:
             ordering.before_reading(array)
-            memory = np.array(array, order=order, subok=False)
+            if seam.settings.diagnosing:
+                memory = guard.copied(array, order)
+            else:
+                memory = np.array(array, order=order, subok=False)
             ordering.copied_in(array, memory, stream)
         else:
             memory = fresh(array.shape, array.dtype, order)

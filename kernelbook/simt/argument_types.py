@@ -76,7 +76,7 @@ def _text_of(kind: Any) -> str:
     if isinstance(kind, types.Array):
         return _written(_text_of(kind.dtype), kind.ndim, kind.layout)
     if isinstance(kind, types.BaseTuple):
-        return f"Tuple(({', '.join(map(_text_of, kind.types))},))"
+        return f"Tuple(({', '.join(_text_of(part) for part in kind)},))"  # type: ignore[attr-defined]
     if isinstance(kind, types.Boolean):
         return "boolean"
     if isinstance(kind, types.NoneType):

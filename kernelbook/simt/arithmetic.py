@@ -39,6 +39,7 @@ from kernelbook.simt.abstract import (
     scalar,
     tuple_of,
 )
+from kernelbook.simt.vectors import Vector
 
 Names = dict[str, Value]
 Typed = tuple[ast.expr, Value]
@@ -337,16 +338,17 @@ class Arithmetic:
             return new, value if value.is_scalar else UNKNOWN
         if isinstance(node.op, ast.Invert) and value.kind == "bool":
             return ast.UnaryOp(ast.Not(), operand), value
-        if value.kind in numeric.UNSIGNED:
-            if isinstance(node.op, ast.UAdd):
-                return new, replace(value, kind="uint64", object=None)
-            whole = ast.UnaryOp(node.op, _call("__int__", operand) if value.wide else operand)
-            return _call("__wrap_unsigned__", whole), scalar("uint64")
+        kind = "uint64" if value.kind in numeric.UNSIGNED else "int64"
+        if value.wide and value.kind != "int64":
+            new.operand = _call("__int__", operand)
+        result = scalar(kind, value.bits, value.wide and value.kind == "int64")
         if isinstance(node.op, ast.USub) and value.object is not None:
             return new, literal(-value.object)
-        if isinstance(node.op, ast.USub) and value.bits >= 63 and not value.wide:
-            return _call("__wrap_signed__", new), scalar("int64")
-        return new, replace(value, kind="int64", object=None)
+        if isinstance(node.op, ast.UAdd) or value.kind == "bool" or result.wide:
+            return new, result
+        if kind == "uint64" or (isinstance(node.op, ast.USub) and value.bits >= _full(value.kind)):
+            return _call(f"__{value.kind}__", new), result  # in the operand's own type
+        return new, result
 
     def _Compare(self, node: ast.Compare, names: Names) -> Typed:
         parts = [self._expression(e, names) for e in (node.left, *node.comparators)]
@@ -354,7 +356,8 @@ class Arithmetic:
             new = [self._comparable(parts, n) for n in range(len(parts))]
         else:
             new = [part for part, _ in parts]
-        return ast.Compare(new[0], node.ops, new[1:]), scalar("bool")
+        numpy = any(v.is_float or v.wide or not v.is_scalar for _, v in parts)
+        return ast.Compare(new[0], node.ops, new[1:]), scalar("bool", wide=numpy)
 
     def _comparable(self, parts: list[Typed], n: int) -> ast.expr:
         """Part ``n`` of a comparison, an integer as the float that it is compared as."""
@@ -363,8 +366,13 @@ class Arithmetic:
             if 0 <= near < len(parts) and value.is_integer and parts[near][1].is_float:
                 kind = numeric.kind("add", value.kind, parts[near][1].kind)
                 return _converted(new, value, scalar(kind))
-            if 0 <= near < len(parts) and value.wide and parts[near][1].kind != value.kind:
-                return _call("__int__", new) if parts[near][1].is_integer else new
+            if not 0 <= near < len(parts) or not parts[near][1].is_integer or not value.is_integer:
+                continue
+            kinds = {value.kind, parts[near][1].kind}
+            if "uint64" in kinds and kinds & {"bool", *numeric.SIGNED}:
+                return _call("__float64__", new)
+            if value.wide and len(kinds) > 1:
+                return _call("__int__", new)
         return new
 
     def _BinOp(self, node: ast.BinOp, names: Names) -> Typed:
@@ -380,7 +388,7 @@ class Arithmetic:
         kind = numeric.kind({"mult": "mul"}.get(name, name), x.kind, y.kind)
         if kind in numeric.INTEGERS:
             return _of_integers(name, left, right, kind)
-        if name == "pow" and y.is_integer and kind in numeric.FLOATS:
+        if name == "pow" and x.is_float and y.is_integer and kind in numeric.FLOATS:
             return _float_power(left, right, kind)
         if kind in numeric.FLOATS:
             a, b = _operand(a, x, y, kind), _operand(b, y, x, kind)
@@ -417,10 +425,13 @@ class Arithmetic:
             return self._specialised(inner, new, values)
         if isinstance(target, _LibdeviceName):
             return new, known_calls.libdevice_result(target.name)
-        if target in known_calls._BITS and values and values[0].kind in _NARROW:
+        if known_calls.name_of(target) in known_calls.BITS and values and values[0].is_integer:
             new.args = [_call(f"__np_{values[0].kind}__", arguments[0][0])]
-        elif target in known_calls._BITS and values and values[0].is_integer:
-            new.args = [_call(f"__np_{values[0].kind}__", arguments[0][0])]
+        if known_calls.name_of(target).startswith("atomics.") and values[:1]:
+            element = scalar(values[0].element)
+            new.args[2:] = [_stored(argument, value, element) for argument, value in arguments[2:]]
+        if isinstance(target, type) and issubclass(target, Vector):
+            return new, Value("vector", element=target.caster.dtype.name)
         return new, known_calls.result(target, values)
 
     def _cast(self, kind: str, new: ast.Call, arguments: list[Typed]) -> Typed:
@@ -488,7 +499,6 @@ class _LibdeviceName:
         self.name = name
 
 
-_NARROW = ("int8", "int16", "uint8", "uint16", "uint32")
 _FLOAT_DIVISIONS = {"floordiv": "__float_floor_divide__", "mod": "__float_remainder__"}
 
 
@@ -497,7 +507,7 @@ def _of_integers(name: str, left: Typed, right: Typed, kind: str) -> Typed:
     (a, x), (b, y) = left, right
     if kind == "bool":
         return ast.BinOp(a, _OPERATORS[name](), b), scalar("bool")
-    if (x.wide or y.wide) and (x.kind != y.kind or name in ("floordiv", "mod", "pow", "lshift", "rshift")):
+    if (x.wide or y.wide) and (x.kind != y.kind or x.kind == "bool" or name in ("floordiv", "mod", "pow", "lshift", "rshift")):
         # NumPy would make a float64 of an int64 and a uint64, or refuse a large Python int.
         a = _call("__int__", a) if x.wide else a
         b = _call("__int__", b) if y.wide else b
@@ -506,22 +516,12 @@ def _of_integers(name: str, left: Typed, right: Typed, kind: str) -> Typed:
     wrap = "__wrap_signed__" if kind == "int64" else "__wrap_unsigned__"
     limit = 63 if kind == "int64" else 64
     constant = y.object if y.object.__class__ is int else None
-    signed_x = x.kind not in numeric.UNSIGNED
     if name in ("floordiv", "mod"):
-        if kind == "uint64" and (signed_x or y.kind not in numeric.UNSIGNED):
-            a, b = _call("__uint64__", a), _call("__uint64__", b)
-        elif kind == "int64":
-            a = _call("__int64__", a) if x.kind == "uint64" else a
-            b = _call("__int64__", b) if y.kind == "uint64" else b
+        a, b = _same(a, x, kind), _same(b, y, kind)
         bits = x.bits if name == "floordiv" else y.bits
-        if constant:
-            new: ast.expr = ast.BinOp(a, _OPERATORS[name](), b)
-            if name == "floordiv" and constant == -1 and x.bits >= 63:
-                new = _call(wrap, new)
-        else:
+        new: ast.expr = ast.BinOp(a, _OPERATORS[name](), b)
+        if not constant or constant == -1:
             new = _call("__floor_divide__" if name == "floordiv" else "__remainder__", a, b)
-            if name == "floordiv" and kind == "int64" and x.bits >= 63:
-                new = _call(wrap, new)
         return new, scalar(kind, bits)
     if name == "pow":
         if constant is not None and constant >= 0 and x.bits * max(constant, 1) <= limit:
@@ -554,11 +554,7 @@ def _of_integers(name: str, left: Typed, right: Typed, kind: str) -> Typed:
 
 def _float_power(left: Typed, right: Typed, kind: str) -> Typed:
     (a, x), (b, y) = left, right
-    if y.object.__class__ is int:
-        base = _converted(a, x, scalar(x.kind if x.is_float else kind))
-        return ast.BinOp(base, ast.Pow(), b), scalar(x.kind)
-    a, b = _operand(a, x, y, kind), _operand(b, y, x, kind)
-    return ast.BinOp(a, ast.Pow(), b), scalar(kind)
+    return _call("__float_power__", _converted(a, x, scalar(kind)), b), scalar(kind)
 
 
 def _operand(node: ast.expr, value: Value, other: Value, kind: str) -> ast.expr:
@@ -575,6 +571,19 @@ def _converted(node: ast.expr, value: Value, target: Value) -> ast.expr:
     if target.kind == "float64" and value.object.__class__ is int:
         return _located(ast.Constant(float(value.object)), node)
     return _call(f"__{target.kind}__", node)
+
+
+def _same(node: ast.expr, value: Value, kind: str) -> ast.expr:
+    """An operand of an operation in ``kind`` whose result depends on the operand's sign."""
+    if kind == "int64" and value.kind == "uint64":
+        return _call("__int64__", node)
+    if value.kind == "bool" and value.wide:
+        return _call("__int__", node)
+    return _converted(node, value, scalar(kind))
+
+
+def _full(kind: str) -> int:
+    return scalar(kind).bits
 
 
 def _stored(node: ast.expr, value: Value, element: Value) -> ast.expr:
@@ -625,13 +634,15 @@ def _attribute(value: Value, name: str) -> Value:
         if name in ("size", "ndim", "itemsize", "nbytes"):
             return known_calls.INDEX
         return {"T": value, "flat": replace(value, ndim=1)}.get(name, UNKNOWN)
+    if value.kind == "vector":
+        return loaded(value.element) if name in ("x", "y", "z", "w") else UNKNOWN
     if value.kind in numeric.COMPLEX and name in ("real", "imag"):
         return scalar("float32" if value.kind == "complex64" else "float64")
     if value.kind != "object":
         return UNKNOWN
     thing = value.object
     if isinstance(thing, registers.Dim3):
-        return scalar("int32") if name in ("x", "y", "z") else UNKNOWN
+        return scalar("int32", 30) if name in ("x", "y", "z") else UNKNOWN
     if isinstance(thing, ModuleType):
         if name == "laneid" and hasattr(thing, "threadIdx"):
             return scalar("int32", 5)
@@ -708,6 +719,8 @@ def _int(new: ast.Call, arguments: list[Typed]) -> Typed:
     node, value = arguments[0]
     if value.is_integer and value.kind != "bool":
         return node, value
+    if value.kind == "float16":
+        return _call("__half_to_int64__", node), scalar("int64")
     return _call("__int64__", node), scalar("int64", 1 if value.kind == "bool" else 0)
 
 
@@ -739,7 +752,7 @@ def _extreme(name: str) -> Callable[[ast.Call, list[Typed]], Typed]:
         for other, second in arguments[1:]:
             both = joined(value, second)
             a, b = _converted(node, value, both), _converted(other, second, both)
-            if both.is_float:
+            if both.kind in ("float32", "float64"):
                 node = _call(name, a, b)
             else:
                 node = ast.Call(new.func, [a, b], [])
@@ -752,7 +765,9 @@ def _extreme(name: str) -> Callable[[ast.Call, list[Typed]], Typed]:
 def _round(new: ast.Call, arguments: list[Typed]) -> Typed:
     if len(arguments) == 1:
         return _call("__round__", arguments[0][0]), scalar("int64")
-    return new, arguments[0][1] if arguments[0][1].is_float else UNKNOWN
+    if len(arguments) == 2 and arguments[0][1].is_float and arguments[1][1].is_integer:
+        return _call("__round_to_digits__", *new.args), arguments[0][1]
+    return new, UNKNOWN
 
 
 def _divmod(new: ast.Call, arguments: list[Typed]) -> Typed:
@@ -760,9 +775,10 @@ def _divmod(new: ast.Call, arguments: list[Typed]) -> Typed:
     kind = numeric.kind("floordiv", x.kind, y.kind)
     if not kind:
         return new, UNKNOWN
+    a, b = _same(a, x, kind), _same(b, y, kind)
     if kind in numeric.INTEGERS:
-        return new, tuple_of(scalar(kind, x.bits), scalar(kind, y.bits))
-    return new, tuple_of(scalar(kind), scalar(kind))
+        return _call("__divide_both__", a, b), tuple_of(scalar(kind, x.bits), scalar(kind, y.bits))
+    return _call("__float_divide_both__", a, b), tuple_of(scalar(kind), scalar(kind))
 
 
 _SPECIAL: dict[Any, Callable[[ast.Call, list[Typed]], Typed]] = {

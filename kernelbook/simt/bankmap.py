@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Ints = NDArray[np.int64]
-HEIGHT_IN = 6.6  # 32 banks with room for a number in each
+HEIGHT_IN = 5.6  # 32 banks with room for a number in each
 MOST_NUMBERED = 10  # wavefronts whose boxes are wide enough for a lane's number
 MOST_NAMED = 2  # and for the element's name
 VERBS = {Kind.LOAD: "reads", Kind.STORE: "writes", Kind.ATOMIC: "updates"}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kernelbook.simt.coalescing import WORD, counting
 from kernelbook.simt.record import Kind
-from kernelbook.simt.requests import WARP, Ints
+from kernelbook.simt.requests import WARP, Ints, starts
 
 BANKS = 32
 
@@ -55,10 +55,10 @@ def wavefronts(
     place = part[of_row] * BANKS + word % BANKS
     place = np.sort(place) if kind is Kind.ATOMIC else _places_of_distinct(place, word // BANKS)
 
-    begin = _starts(place)  # of each bank of each part of a request
+    begin = starts(place)  # of each bank of each part of a request
     depth = np.diff(np.append(begin, len(place)))
     part = place[begin] // BANKS
-    begin = _starts(part)
+    begin = starts(part)
     deepest = np.maximum.reduceat(depth, begin)
     owner = part[begin] // 4
     used = np.bincount(owner, deepest, requests).astype(np.int64)
@@ -82,7 +82,3 @@ def _places_of_distinct(place: Ints, word: Ints) -> Ints:
     """The sorted places, one for each different word at it."""
     span = int(word.max()) + 1
     return np.unique(place * span + word) // span
-
-
-def _starts(numbers: Ints) -> Ints:
-    return np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))

@@ -1,8 +1,12 @@
 """What a warp request costs in global or local memory: 32-byte sectors.
 
-A request moves every aligned 32-byte sector that any of its lanes touches, once. Local memory is
-laid out by the hardware so that one word of 32 threads is 128 bytes in a row; lanes that use the
-same index are then coalesced. Source: CUDA C++ programming guide, device memory accesses.
+A load or store moves every aligned 32-byte sector that any of its lanes touches, once. An atomic
+moves a sector as often as its most contended address is hit: lanes on one address take turns. Local
+memory is laid out by the hardware so that one word of 32 threads is 128 bytes in a row; lanes that
+use the same index are then coalesced.
+
+Source: CUDA C++ programming guide, device memory accesses; atomics as ncu counts those of
+``benchmarks/counters.py`` (H200). Limit: those are atomics whose result nobody uses.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.simt.requests import WARP, Ints
+from kernelbook.simt.requests import WARP, Ints, starts
 
 SECTOR = 32  # bytes
 WORD = 4
@@ -33,6 +37,17 @@ class Sectors:
 def global_sectors(request: Ints, address: Ints, width: Ints, requests: int) -> Sectors:
     """Sectors of accesses at ``address`` of ``width`` bytes; ``request`` says whose they are."""
     moved = _distinct_units(request, address // SECTOR, (address + width - 1) // SECTOR, requests)
+    return Sectors(moved, distinct_bytes(request, address, width, requests))
+
+
+def atomic_sectors(request: Ints, address: Ints, width: Ints, requests: int) -> Sectors:
+    """Sectors of atomics; ``width`` does not cross a sector, as atomics are aligned."""
+    owner, at, lanes = _lanes_by_address(request, address)
+    first = starts(owner, at // SECTOR)
+    moved = np.zeros(requests, np.int64)
+    if len(first):
+        turns = np.maximum.reduceat(lanes, first)
+        moved = np.bincount(owner[first], turns, requests).astype(np.int64)
     return Sectors(moved, distinct_bytes(request, address, width, requests))
 
 
@@ -73,13 +88,17 @@ def distinct_sectors(address: Ints, width: Ints) -> int:
 def lanes_on_one_address(request: Ints, address: Ints, requests: int) -> Ints:
     """For each request, how many lanes share the address that most of them share."""
     most = np.zeros(requests, np.int64)
-    if len(address):
-        order = np.lexsort((address, request))
-        request, address = request[order], address[order]
-        same = (request[1:] == request[:-1]) & (address[1:] == address[:-1])
-        first = np.flatnonzero(np.concatenate(([True], ~same)))
-        np.maximum.at(most, request[first], np.diff(np.append(first, len(address))))
+    owner, _, lanes = _lanes_by_address(request, address)
+    np.maximum.at(most, owner, lanes)
     return most
+
+
+def _lanes_by_address(request: Ints, address: Ints) -> tuple[Ints, Ints, Ints]:
+    """Request, address and number of lanes, for each different address of each request; sorted."""
+    order = np.lexsort((address, request))
+    request, address = request[order], address[order]
+    first = starts(request, address)
+    return request[first], address[first], np.diff(np.append(first, len(address)))
 
 
 def counting(lengths: Ints) -> Ints:

@@ -6,215 +6,46 @@ bank conflicts, divergence, lanes that queue for one atomic, barriers.
 
 What this model assumes. Lanes that execute an instruction equally often since the last meeting of
 their warp do so together (:mod:`kernelbook.simt.requests`). The compiler keeps every access of the
-source: a real one may merge two, keep a value in a register or unroll a loop, and it makes two
-accesses of a complex number, as is counted here. There are no caches: a sector that two requests
-need is moved twice. ``benchmarks/counters.md`` compares with ncu.
+source: a real one may merge neighbours, or keep a value in a register. Shared atomics are counted
+as an integer's are: of floats they are a loop that takes as many turns, and additions of the
+constant 1 are taken together. No caches: a sector that two requests need is moved twice.
+``benchmarks/counters.md`` compares all this with ncu.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelbook.simt import banks, coalescing, counters_table, requests
 from kernelbook.simt.coalescing import SECTOR
+from kernelbook.simt.counts import (
+    Atomics,
+    Bytes,
+    Counts,
+    Divergence,
+    LineCounts,
+    SharedTraffic,
+    Traffic,
+)
 from kernelbook.simt.record import Kind, Recording, Site, Triple
-from kernelbook.simt.requests import WARP, Requests
+from kernelbook.simt.requests import Requests
 
-
-class _Sum:
-    """Counters that add up field by field."""
-
-    def __add__(self, other: Self) -> Self:
-        sums = {
-            f.name: getattr(self, f.name) + getattr(other, f.name)
-            for f in fields(self)  # type: ignore[arg-type]
-        }
-        return type(self)(**sums)
-
-
-@dataclass(frozen=True)
-class Traffic(_Sum):
-    """Requests to global or local memory.
-
-    lanes: accesses by single threads. ideal_sectors: the fewest that could hold the distinct bytes
-    of each request. bytes_asked: of all lanes; bytes_needed: the same, with those counted once
-    that several lanes of a request share.
-    """
-
-    requests: int = 0
-    lanes: int = 0
-    sectors: int = 0
-    ideal_sectors: int = 0
-    bytes_asked: int = 0
-    bytes_needed: int = 0
-
-    @property
-    def bytes_moved(self) -> int:
-        return SECTOR * self.sectors
-
-    @property
-    def sectors_per_request(self) -> float:
-        return _ratio(self.sectors, self.requests)
-
-    @property
-    def ideal_sectors_per_request(self) -> float:
-        return _ratio(self.ideal_sectors, self.requests)
-
-    @property
-    def efficiency(self) -> float:
-        """Bytes needed over bytes moved; 1 when there is no traffic."""
-        return _ratio(self.bytes_needed, self.bytes_moved, 1.0)
-
-    @property
-    def coalesced(self) -> bool:
-        """Whether every request moves as few sectors as could hold what it needs."""
-        return self.sectors == self.ideal_sectors
-
-
-@dataclass(frozen=True)
-class SharedTraffic(_Sum):
-    """Requests to shared memory. ideal_wavefronts: those that no bank conflict would add to."""
-
-    requests: int = 0
-    lanes: int = 0
-    wavefronts: int = 0
-    ideal_wavefronts: int = 0
-
-    @property
-    def bank_conflicts(self) -> int:
-        return self.wavefronts - self.ideal_wavefronts
-
-    @property
-    def wavefronts_per_request(self) -> float:
-        return _ratio(self.wavefronts, self.requests)
-
-
-@dataclass(frozen=True)
-class Atomics(_Sum):
-    """Atomic operations, in any memory.
-
-    turns: of each request, as many as lanes share its most contended address, summed; equal to
-    ``requests`` when no two lanes of a warp meet.
-    """
-
-    requests: int = 0
-    lanes: int = 0
-    turns: int = 0
-
-    @property
-    def turns_per_request(self) -> float:
-        return _ratio(self.turns, self.requests)
-
-
-@dataclass(frozen=True)
-class Divergence(_Sum):
-    """Source lines as warps execute them: ``lines`` times, by ``lanes`` threads in all."""
-
-    lines: int = 0
-    lanes: int = 0
-
-    @property
-    def active_lanes(self) -> float:
-        """Threads that take part in an executed line, of 32."""
-        return _ratio(self.lanes, self.lines)
-
-    @property
-    def efficiency(self) -> float:
-        """Active lanes over 32; 1 when nothing was executed."""
-        return _ratio(self.lanes, WARP * self.lines, 1.0)
-
-
-@dataclass(frozen=True)
-class Counts(_Sum):
-    """Everything that is counted for a site, a line or a launch. Local memory stands apart."""
-
-    global_load: Traffic = Traffic()
-    global_store: Traffic = Traffic()
-    global_atomic: Traffic = Traffic()
-    local_load: Traffic = Traffic()
-    local_store: Traffic = Traffic()
-    constant_load: Traffic = Traffic()
-    shared_load: SharedTraffic = SharedTraffic()
-    shared_store: SharedTraffic = SharedTraffic()
-    shared_atomic: SharedTraffic = SharedTraffic()
-    atomics: Atomics = Atomics()
-    divergence: Divergence = Divergence()
-
-    @property
-    def global_memory(self) -> Traffic:
-        """Loads, stores and atomics together."""
-        return self.global_load + self.global_store + self.global_atomic
-
-    @property
-    def local_memory(self) -> Traffic:
-        return self.local_load + self.local_store
-
-    @property
-    def shared_memory(self) -> SharedTraffic:
-        return self.shared_load + self.shared_store + self.shared_atomic
-
-    @property
-    def sectors(self) -> int:
-        """32-byte sectors of global memory that were moved."""
-        return self.global_memory.sectors
-
-    @property
-    def sectors_per_request(self) -> float:
-        return self.global_memory.sectors_per_request
-
-    @property
-    def coalesced(self) -> bool:
-        """Whether every request to global memory moves as few sectors as it could."""
-        return self.global_memory.coalesced
-
-    @property
-    def bank_conflicts(self) -> int:
-        """Shared-memory wavefronts that conflicts have added, atomics left out."""
-        return (self.shared_load + self.shared_store).bank_conflicts
-
-    @property
-    def warp_execution_efficiency(self) -> float:
-        """Active lanes over 32 of the executed lines; 1 when lines were not recorded."""
-        return self.divergence.efficiency
-
-
-@dataclass(frozen=True)
-class LineCounts:
-    """What one source line, or one site on it, did. arrays: names of what it touched."""
-
-    file: str
-    line: int
-    text: str
-    function: str
-    arrays: tuple[str, ...]
-    counts: Counts
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not hasattr(Counts, name):
-            raise AttributeError(name)
-        return getattr(self.counts, name)
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Traffic of global memory in bytes. moved: sectors of all requests. once: every sector that
-    is loaded, and every one that is stored or changed, moved once, as a perfect cache would.
-    least: the same, without the bytes of those sectors that nobody asked for.
-    """
-
-    moved: int = 0
-    once: int = 0
-    least: int = 0
-
-    @property
-    def excess(self) -> float:
-        """How many times the least possible was moved; 1 when nothing was."""
-        return _ratio(self.moved, self.least, 1.0)
+__all__ = [
+    "Atomics",
+    "Bytes",
+    "Counters",
+    "Counts",
+    "Divergence",
+    "LineCounts",
+    "SharedTraffic",
+    "Traffic",
+    "count",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,7 +64,7 @@ class Counters(Counts):
     lines: Mapping[int | str, LineCounts] = field(default_factory=dict)
     sites: tuple[LineCounts, ...] = ()
     barriers: Mapping[str, int] = field(default_factory=dict)
-    bytes: Bytes = Bytes()
+    bytes: Bytes = field(default_factory=Bytes)
     hottest_atomic: int = 0
     complete: bool = True
 
@@ -292,16 +123,24 @@ def _counted(recording: Recording, kind: Kind, space: str, part: Requests) -> Co
         address = recording.address[part.rows]
         turns = coalescing.lanes_on_one_address(part.request, address, len(part))
         atomics = Atomics(len(part), len(part.rows), int(turns.sum()))
-    sums: list[Any] = [_cost(recording, kind, space, piece) for piece in _pieces(recording, part)]
+    sums: list[Any] = [
+        _cost(recording, kind, space, piece) for piece in _pieces(recording, space, part)
+    ]
     name = f"{'constant' if space == 'const' else space}_{what}"
     return replace(Counts(atomics=atomics), **{name: sum(sums[1:], start=sums[0])})
 
 
-def _pieces(recording: Recording, part: Requests) -> Iterator[tuple[Requests, Any, Any]]:
-    """The accesses with address and width; twice for complex numbers, which are moved in halves."""
+def _pieces(
+    recording: Recording, space: str, part: Requests
+) -> Iterator[tuple[Requests, Any, Any]]:
+    """The accesses with address and width; twice for complex numbers outside shared memory.
+
+    A compiler may move 16 bytes at once only where it knows that they are aligned, so Numba's code
+    for an array that it is given moves the real and the imaginary part one after the other.
+    """
     address, width = recording.address[part.rows], recording.width[part.rows].astype(np.int64)
-    is_complex = np.array([a.dtype.kind == "c" for a in recording.allocations], np.bool_)
-    if not is_complex[recording.allocation[part.rows[:1]]].all():
+    allocation = recording.allocations[recording.allocation[part.rows[0]]]
+    if allocation.dtype.kind != "c" or space == "shared":
         yield part, address, width
         return
     yield part, address, width // 2
@@ -320,6 +159,8 @@ def _cost(
         base = np.array([a.address for a in recording.allocations], np.int64)
         offset = address - base[recording.allocation[part.rows]]
         sectors = coalescing.local_sectors(part.request, part.lane, offset, width, number)
+    elif kind is Kind.ATOMIC:
+        sectors = coalescing.atomic_sectors(part.request, address, width, number)
     else:
         sectors = coalescing.global_sectors(part.request, address, width, number)
     return Traffic(
@@ -404,7 +245,3 @@ def _order(site: Site) -> tuple[str, int, int, int]:
 
 def _add(counts: dict[int, Counts], number: int, more: Counts) -> None:
     counts[number] = counts[number] + more if number in counts else more
-
-
-def _ratio(part: float, whole: float, otherwise: float = 0.0) -> float:
-    return part / whole if whole else otherwise

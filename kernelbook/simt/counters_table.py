@@ -10,7 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelbook.simt.counters import Counters, Counts, LineCounts, SharedTraffic, Traffic
+    from kernelbook.simt.counters import Counters
+    from kernelbook.simt.counts import Counts, LineCounts, SharedTraffic, Traffic
 
 Row = dict[str, int | float | str]
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # the heading, and the rows under it
@@ -90,10 +91,10 @@ def title(counters: Counters) -> str:
 def _tables(counters: Counters) -> Iterator[Table]:
     sectors = [line for name in _SECTORS if (line := _sector_line(counters, name))]
     if sectors:
-        yield ("", "requests", "sectors", "a request", "ideal", "bytes moved", "of use"), sectors
+        yield ("", "requests", "sectors", "per request", "ideal", "bytes moved", "useful"), sectors
     wavefronts = [line for name in _WAVEFRONTS if (line := _wavefront_line(counters, name))]
     if wavefronts:
-        yield ("", "requests", "wavefronts", "a request", "bank conflicts"), wavefronts
+        yield ("", "requests", "wavefronts", "per request", "bank conflicts"), wavefronts
     body = list(_line_rows(counters))
     if body:
         lanes = bool(counters.divergence.lines)

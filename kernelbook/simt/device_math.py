@@ -23,8 +23,8 @@ _FLOAT_RESULTS = (
     "sin", "sinh", "sqrt", "tan", "tanh", "cbrt",
 )
 # fmt: on
-_TWO_ARGUMENTS = ["atan2", "copysign", "fmod", "hypot", "ldexp", "nextafter", "remainder"]
-_AS_THEY_ARE = ["isnan", "isinf", "isfinite", "gcd", "trunc"]
+_TWO_ARGUMENTS = ["atan2", "copysign", "fmod", "hypot", "ldexp", "remainder"]
+_AS_THEY_ARE = ["isnan", "isinf", "isfinite", "gcd"]
 
 
 def _result(value: float, *args: Any) -> Any:
@@ -104,13 +104,24 @@ def cbrt(x: Any) -> Any:
 
 
 def floor(x: Any) -> Any:
-    """The largest integer not above ``x``, as an integer."""
-    return _to_int(math.floor, x)
+    """The largest integer not above ``x``, as a float."""
+    return _whole(np.floor, x)
 
 
 def ceil(x: Any) -> Any:
-    """The smallest integer not below ``x``, as an integer."""
-    return _to_int(math.ceil, x)
+    """The smallest integer not below ``x``, as a float."""
+    return _whole(np.ceil, x)
+
+
+def trunc(x: Any) -> Any:
+    """The integral part of ``x``, as a float."""
+    return _whole(np.trunc, x)
+
+
+def nextafter(x: Any, y: Any) -> Any:
+    """The next float of this type after ``x`` towards ``y``."""
+    kind = np.float32 if x.__class__ is y.__class__ is np.float32 else np.float64
+    return np.nextafter(kind(x), kind(y))
 
 
 def frexp(x: Any) -> Any:
@@ -125,11 +136,8 @@ def modf(x: Any) -> Any:
     return _result(fraction, x), _result(whole, x)
 
 
-def _to_int(function: Callable[[Any], int], x: Any) -> int:
-    try:
-        return function(x)
-    except (ValueError, OverflowError):  # nan and inf, which the hardware clamps
-        return 0 if x != x else (2**63 - 1 if x > 0 else -(2**63))
+def _whole(function: Callable[[Any], Any], x: Any) -> Any:
+    return function(x if isinstance(x, np.floating) else np.float64(x))
 
 
 _LOG = _one("log")
@@ -141,6 +149,8 @@ _functions: dict[str, Any] = {
     "pow": pow_,
     "floor": floor,
     "ceil": ceil,
+    "trunc": trunc,
+    "nextafter": nextafter,
     "cbrt": cbrt,
     "frexp": frexp,
     "modf": modf,

@@ -114,7 +114,9 @@ class Picture(Figure):
         with settings():
             self.savefig(file, format="svg", transparent=True, metadata={"Date": None})
         text = file.getvalue()
-        text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.S)
+        text = re.sub(
+            r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text[text.index("<svg") :], flags=re.S
+        )
         named = {light: name for name, (light, _) in COLOURS.items()}
         text = re.sub(
             r"#[0-9a-f]{6}\b",
@@ -151,7 +153,12 @@ def style() -> str:
         f"@media (prefers-color-scheme:dark){{{ours}{{color-scheme:dark;{dark}}}}}"
         f"{marks_light} {ours}{{color-scheme:light;{light}}}"
         f"{marks_dark} {ours}{{color-scheme:dark;{dark}}}"
-        ".kb-picture{max-width:42rem;margin:.5rem 0}"
+        ".kb-picture{max-width:34rem;margin:.5rem 0}"
         ".kb-picture .kb-svg>svg{display:block;width:100%;height:auto}"
         ".kb-picture .kb-plain{display:none!important}"
+        # The book's theme lays a light ground under HTML that knows no dark one; this does.
+        f".text_html:has({ours}){{background:none!important;color:inherit!important;"
+        "padding:0!important}"
+        ".kb-profile{overflow-x:auto}.kb-profile :is(td,th){padding:.15rem .6rem}"
+        ".kb-profile pre{white-space:pre-wrap}"
     )

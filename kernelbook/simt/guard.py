@@ -8,15 +8,27 @@ Limit: a write that jumps over the zone, or one that writes the pattern itself, 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kernelbook.simt.errors import BoundsError
 
 ZONE = 256  # bytes on each side; a multiple of every alignment that a type needs
 PATTERN = 0xB7
 
 Data = np.ndarray[Any, Any]
+
+
+class Region(Protocol):
+    """An allocation of a launch: the array that owns the memory, and the kernel's names for it."""
+
+    root: Data
+    names: list[str]
+
+
 _guarded: dict[int, weakref.ref[Data]] = {}  # roots with zones, by id
 
 
@@ -38,7 +50,9 @@ def guarded(
 
 
 def copied(array: Data, order: Any = "C") -> Data:
-    """A copy of ``array`` between two guard zones."""
+    """A copy of ``array`` between two guard zones; without them for Python objects."""
+    if array.dtype.hasobject:
+        return np.array(array, order=order, subok=False)
     made = guarded(array.shape, array.dtype, order)
     np.copyto(made, array.view(np.ndarray))
     return made
@@ -59,6 +73,18 @@ def damaged(array: Data) -> str | None:
     if len(before):
         return _says(len(before), "before its start", int(before[0]))
     return None
+
+
+def require_whole(kernel: str, regions: Iterable[Region]) -> None:
+    """Raise BoundsError when ``kernel`` wrote into a guard zone; the zones are mended then."""
+    for region in regions:
+        damage = damaged(region.root)
+        if damage is not None:
+            mend(region.root)
+            raise BoundsError(
+                f"{kernel}: wrote {damage}, of {'/'.join(region.names)}, which no index there "
+                "shows: a view reaches further than its memory. Look at reshape, view and slices."
+            )
 
 
 def mend(array: Data) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import ordering
+from kernelbook.simt import guard, ordering
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import KernelError
 from kernelbook.simt.host_arrays import ManagedNDArray as ManagedNDArray
@@ -190,7 +190,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
     if not copy:
         return DeviceNDArray(fresh(array.shape, array.dtype, order), stream)
     ordering.before_reading(array)
-    made = DeviceNDArray(array.copy(order=order), stream)
+    made = DeviceNDArray(guard.copied(array, order), stream)
     ordering.copied_in(array, made.memory, stream)
     return made
 

@@ -42,6 +42,11 @@ def brev(x: Any) -> int:
     return int(f"{value:0{width}b}"[::-1], 2)
 
 
+def signed(bits: int) -> int:
+    """32 bits as the int32 that they are."""
+    return bits - (1 << 32) if bits >> 31 else bits
+
+
 def selp(test: Any, a: Any, b: Any) -> Any:
     """``a`` where ``test`` is true, else ``b``; both were evaluated."""
     return a if test else b

@@ -1,34 +1,23 @@
-"""The type of what a call of a known function gives: of ``cuda``, ``math``, ``libdevice``, Python."""
+"""The type of what a call of a known function gives: of ``cuda``, ``math``, ``libdevice``, Python.
+
+The simulator's functions are known by module and name, so that nothing of it need be imported here.
+"""
 
 from __future__ import annotations
 
-import builtins
 import math
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 from numba import types
 
-from kernelbook.simt import atomics, intrinsics, libdevice, numeric, registers, scheduler, spaces, warp
-from kernelbook.simt.abstract import (
-    INDEX_BITS,
-    UNKNOWN,
-    Value,
-    array,
-    loaded,
-    scalar,
-    tuple_of,
-)
+from kernelbook.simt import numeric
+from kernelbook.simt.abstract import INDEX_BITS, UNKNOWN, Value, array, loaded, scalar, tuple_of
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import KernelError
 
 INDEX = scalar("int64", INDEX_BITS)
-_SHUFFLES = (warp.shfl_sync, warp.shfl_up_sync, warp.shfl_down_sync, warp.shfl_xor_sync)
-_ARRAYS = (spaces.shared.array, spaces.local.array)
-_BITS = (intrinsics.popc, intrinsics.clz, intrinsics.brev, intrinsics.ffs)
 _TRUTH = (math.isnan, math.isinf, math.isfinite)
-_WHOLE = (math.floor, math.ceil, math.trunc)
 
 
 def cast_kind(function: Any) -> str:
@@ -46,31 +35,49 @@ def cast_kind(function: Any) -> str:
 
 def result(function: Any, arguments: tuple[Value, ...]) -> Value:
     """What ``function(*arguments)`` is, as far as known."""
-    if function in (registers.grid, registers.gridsize):
-        count = arguments[0].object if arguments else None
+    name = name_of(function)
+    if name in _FIXED:
+        return _FIXED[name]
+    if name.startswith("math."):
+        return _math(function, arguments)
+    if not arguments:
+        return UNKNOWN
+    first = arguments[0]
+    if name in ("registers.grid", "registers.gridsize"):
+        count = first.object
         if count == 1:
             return INDEX
         return tuple_of(*[INDEX] * count) if count in (2, 3) else UNKNOWN
-    if function in _ARRAYS or function == spaces.const.array_like:
-        return _array(function, arguments)
-    if function in _SHUFFLES:
+    if name == "spaces.ConstSpace.array_like":
+        return first
+    if name in ("spaces.SharedSpace.array", "spaces.LocalSpace.array"):
+        return _array(arguments)
+    if name.startswith("warp.shfl_"):
         return arguments[1] if len(arguments) == 3 and arguments[1].is_scalar else UNKNOWN
-    if function is intrinsics.selp and len(arguments) == 3:
+    if name == "intrinsics.selp" and len(arguments) == 3:
         return arguments[1] if arguments[1].kind == arguments[2].kind else UNKNOWN
-    if getattr(function, "__self__", None) is atomics.atomic and arguments:
-        return loaded(arguments[0].element)
-    if function in _BITS:
-        return _bits(function, arguments)
-    if isinstance(function, Hashable) and function in _FIXED:
-        return _FIXED[function]
-    if function is intrinsics.load_hinted:
-        return loaded(arguments[0].element) if arguments[0].ndim == 1 else UNKNOWN
-    if function in (intrinsics.fma, intrinsics.cbrt):
+    if name.startswith("atomics.Atomic."):
+        return loaded(first.element)
+    if name in BITS:
+        return _bits(name, arguments)
+    if name == "intrinsics.load_hinted":
+        return loaded(first.element) if first.ndim == 1 else UNKNOWN
+    if name in ("intrinsics.fma", "intrinsics.cbrt"):
         kinds = {a.kind for a in arguments}
         return scalar("float32" if kinds == {"float32"} else "float64")
-    if getattr(math, getattr(function, "__name__", ""), None) is function:
-        return _math(function, arguments)
     return UNKNOWN
+
+
+def name_of(function: Any) -> str:
+    """Module and name of a function, such as "warp.shfl_sync" or "math.exp"."""
+    module = getattr(function, "__module__", None)
+    own = getattr(function, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(own, str):
+        return ""
+    if module in ("math", "builtins"):
+        return f"{module}.{own}"
+    package, _, name = module.rpartition(".")
+    return f"{name}.{own}" if package == "kernelbook.simt" else ""
 
 
 def libdevice_result(name: str) -> Value:
@@ -83,26 +90,25 @@ def libdevice_result(name: str) -> Value:
     return scalar("float32" if single else "float64")
 
 
-_FIXED: dict[Any, Value] = {
-    registers.lane: scalar("int32", 5),
-    scheduler.syncthreads_count: scalar("int32", 10),
-    scheduler.syncthreads_and: scalar("int32", 1),
-    scheduler.syncthreads_or: scalar("int32", 1),
-    warp.ballot_sync: scalar("uint32"),
-    warp.match_any_sync: scalar("int32"),
-    warp.match_all_sync: tuple_of(scalar("int32"), scalar("bool")),
-    warp.activemask: scalar("uint32"),
-    warp.lanemask_lt: scalar("uint32"),
-    warp.all_sync: scalar("bool"),
-    warp.any_sync: scalar("bool"),
-    warp.eq_sync: scalar("bool"),
-    builtins.len: INDEX,
+BITS = ("intrinsics.popc", "intrinsics.clz", "intrinsics.brev", "intrinsics.ffs")
+_FIXED = {
+    "registers.lane": scalar("int32", 5),
+    "scheduler.syncthreads_count": scalar("int32", 10),
+    "scheduler.syncthreads_and": scalar("int32", 1),
+    "scheduler.syncthreads_or": scalar("int32", 1),
+    "warp.ballot_sync": scalar("int32"),
+    "warp.match_any_sync": scalar("int32"),
+    "warp.match_all_sync": tuple_of(scalar("int32"), scalar("bool")),
+    "warp.activemask": scalar("uint32"),
+    "warp.lanemask_lt": scalar("uint32"),
+    "warp.all_sync": scalar("bool"),
+    "warp.any_sync": scalar("bool"),
+    "warp.eq_sync": scalar("bool"),
+    "builtins.len": INDEX,
 }
 
 
-def _array(function: Any, arguments: tuple[Value, ...]) -> Value:
-    if function == spaces.const.array_like:
-        return arguments[0] if arguments else UNKNOWN
+def _array(arguments: tuple[Value, ...]) -> Value:
     if len(arguments) < 2:
         return UNKNOWN
     shape, element = arguments[:2]
@@ -114,15 +120,13 @@ def _array(function: Any, arguments: tuple[Value, ...]) -> Value:
     return array(kind, 1) if shape.is_integer else UNKNOWN
 
 
-def _bits(function: Any, arguments: tuple[Value, ...]) -> Value:
+def _bits(name: str, arguments: tuple[Value, ...]) -> Value:
     if len(arguments) != 1 or not arguments[0].is_integer:
         return UNKNOWN
     kind = arguments[0].kind
-    if function is intrinsics.ffs:
+    if name == "intrinsics.ffs":
         return scalar("uint32", 7)
-    if function is intrinsics.brev:
-        return scalar(kind)
-    return scalar(kind, 7)
+    return scalar(kind) if name == "intrinsics.brev" else scalar(kind, 7)
 
 
 def _math(function: Any, arguments: tuple[Value, ...]) -> Value:
@@ -130,8 +134,6 @@ def _math(function: Any, arguments: tuple[Value, ...]) -> Value:
         return scalar("bool")
     if not arguments or not all(a.is_scalar for a in arguments):
         return UNKNOWN
-    if function in _WHOLE:
-        return scalar("int64")
     if function is math.gcd:
         return UNKNOWN
     kinds = [a.kind for a in arguments[: 1 if function is math.ldexp else 2]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import numbers
 import threading
 import weakref
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from kernelbook.errors import SimulatorError
-from kernelbook.simt import device, host, seam, signatures, verdict
+from kernelbook.simt import device, guard, host, occupancy, ordering, seam, signatures, verdict
 from kernelbook.simt.args import ArgHint, InOut
 from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
 from kernelbook.simt.freeze import Frozen
@@ -119,13 +120,14 @@ class Dispatcher:
         grid, grid_ndim = _triple(griddim, "grid", name)
         block, block_ndim = _triple(blockdim, "block", name)
         _require_within_limits(name, grid, block, sharedmem)
-        return Configured(self, grid, block, (grid_ndim, block_ndim), int(sharedmem))
+        ndims = grid_ndim, block_ndim
+        return Configured(self, grid, block, ndims, int(sharedmem), stream)
 
     def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ForAll:
         """The kernel for ``ntasks`` threads in one dimension; the last block may have more."""
         if ntasks < 0:
             raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
-        return ForAll(self, ntasks, tpb or _DEFAULT_BLOCK, sharedmem)
+        return ForAll(self, ntasks, tpb or _DEFAULT_BLOCK, sharedmem, stream)
 
     def specialize(self, *args: Any) -> Dispatcher:
         """Itself: nothing is compiled here."""
@@ -172,11 +174,13 @@ class Configured:
         block: Triple,
         ndims: tuple[int, int],
         dynamic_bytes: int,
+        stream: Any = 0,
     ) -> None:
         self.dispatcher = dispatcher
         self.griddim, self.blockdim = grid, block
         self.ndims = ndims
         self.sharedmem = dynamic_bytes
+        self.stream = stream
 
     def __call__(self, *args: Any) -> None:
         """Run the kernel to its end.
@@ -207,9 +211,12 @@ class Configured:
         dispatcher = self.dispatcher
         names = _parameter_names(dispatcher.py_func, name, args)
         args = signatures.convert(dispatcher.signatures, name, names, args)
+        occupancy.require_resources(dispatcher, math.prod(self.blockdim), args)
         log = now.log = self._open_log(name)
         after: list[Callable[[], None]] = []
-        device_args = tuple(_argument(name, names[n], v, after) for n, v in enumerate(args))
+        device_args = tuple(
+            _argument(name, names[n], v, after, self.stream) for n, v in enumerate(args)
+        )
         frozen = Frozen()
         function = frozen.function(dispatcher.py_func)
         info = KernelInfo(name, frozen, *self.ndims, dispatcher.shapes)
@@ -228,7 +235,7 @@ class Configured:
                 grid.run()
         else:
             log.schedule = seed
-            _run_recorded(grid, log)
+            _run_recorded(grid, log, self.stream)
         for copy_back in after:
             copy_back()
 
@@ -239,7 +246,7 @@ class Configured:
         return Log(name, self.griddim, self.blockdim, self.ndims, lines)
 
 
-def _run_recorded(grid: Grid, log: Log) -> None:
+def _run_recorded(grid: Grid, log: Log, stream: Any) -> None:
     """Run ``grid``; raise the first defect that its recording shows, else its own failure."""
     failure: SimulatorError | None = None
     try:
@@ -259,6 +266,9 @@ def _run_recorded(grid: Grid, log: Log) -> None:
             raise defect from failure
     if failure is not None:
         raise failure
+    if seam.settings.diagnosing:
+        guard.require_whole(log.kernel, log.memory.regions())
+        ordering.launched(log.kernel, stream, recording, log.memory.regions())
 
 
 def simulated(launch: Any) -> Configured:
@@ -285,17 +295,20 @@ _twins: weakref.WeakKeyDictionary[FunctionType, Dispatcher] = weakref.WeakKeyDic
 class ForAll:
     """A kernel that is launched with enough blocks for a number of tasks."""
 
-    def __init__(self, dispatcher: Dispatcher, ntasks: int, tpb: int, sharedmem: int) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, ntasks: int, tpb: int, sharedmem: int, stream: Any
+    ) -> None:
         self.dispatcher = dispatcher
         self.ntasks = ntasks
         self.thread_per_block = tpb
         self.sharedmem = sharedmem
+        self.stream = stream
 
     def __call__(self, *args: Any) -> None:
         """Launch ``ceil(ntasks / threads)`` blocks; nothing for 0 tasks."""
         if self.ntasks:
             blocks = -(-self.ntasks // self.thread_per_block)
-            self.dispatcher[blocks, self.thread_per_block, 0, self.sharedmem](*args)
+            self.dispatcher[blocks, self.thread_per_block, self.stream, self.sharedmem](*args)
 
 
 class Overload:
@@ -373,10 +386,12 @@ def _parameter_names(function: FunctionType, name: str, args: tuple[Any, ...]) -
     return names
 
 
-def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]]) -> Any:
+def _argument(
+    kernel: str, name: str, value: Any, after: list[Callable[[], None]], stream: Any
+) -> Any:
     """``value`` as the kernel sees it; work to do after the launch is added to ``after``."""
     if isinstance(value, ArgHint):
-        data, copy_back = value.stage()
+        data, copy_back = value.stage(stream)
         if copy_back is not None:
             after.append(copy_back)
         return _wrapped(value.value if value.copies_in else data, data, name)
@@ -389,7 +404,7 @@ def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]
         after.append(functools.partial(value.copy_to_device, here))
         return _wrapped(here, here, name)
     if isinstance(value, np.ndarray):
-        return _argument(kernel, name, InOut(value), after)
+        return _argument(kernel, name, InOut(value), after, stream)
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, float) and not isinstance(value, np.generic):
@@ -399,7 +414,7 @@ def _argument(kernel: str, name: str, value: Any, after: list[Callable[[], None]
     if isinstance(value, (int, complex, np.number, np.void)) or value is None:
         return value
     if isinstance(value, tuple):
-        parts = [_argument(kernel, f"{name}[{n}]", v, after) for n, v in enumerate(value)]
+        parts = [_argument(kernel, f"{name}[{n}]", v, after, stream) for n, v in enumerate(value)]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     raise LaunchError(
         f"{kernel}: argument {name} is a {type(value).__name__}, which a kernel can't take: pass "

@@ -42,7 +42,7 @@ def _rcp(x: Any) -> Any:
 
 
 def _saturate(x: Any) -> float:
-    return min(max(float(x), 0.0), 1.0) if x == x else 0.0
+    return min(float(x), 1.0) if x > 0 else 0.0
 
 
 def _larger(x: Any, y: Any) -> Any:
@@ -85,7 +85,7 @@ _functions: dict[str, Callable[..., Any]] = {
     "popc": intrinsics.popc,
     "clz": intrinsics.clz,
     "ffs": intrinsics.ffs,
-    "brev": intrinsics.brev,
+    "brev": lambda x: intrinsics.signed(intrinsics.brev(np.int32(x))),
     "isnand": lambda x: int(math.isnan(x)),
     "isnanf": lambda x: int(math.isnan(x)),
 }

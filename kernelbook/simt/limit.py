@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from kernelbook.errors import SimulatorError
 from kernelbook.simt import stuck
 from kernelbook.simt.errors import LaunchError, LaunchInterrupted, TimeLimitError
-from kernelbook.simt.loops import awaited, loop_around
+from kernelbook.simt.loops import awaited_load, loop_around
 from kernelbook.simt.registers import now
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _too_long(block: Block, frame: FrameType, limit: float) -> SimulatorError:
     )
     if not loop:
         return TimeLimitError(stuck.here(frame).says(what, progress))
-    element = awaited(frame)
+    element = awaited_load(frame)
     if element:
         name, value = element
         array, _, index = name[:-1].partition("[")

@@ -163,13 +163,30 @@ class Log:
         seen = np.zeros(int(key.max()) + 1, np.bool_)
         seen[key] = True
         numbers = (np.cumsum(seen) - 1).astype(np.int32)
-        codes_ = list(self._kept.values())
-        sites = []
+        functions = list(self._kept.values())
+        sites: dict[tuple[int, int, int], int] = {}
+        renumbered = []
         for value in np.flatnonzero(seen).tolist():
             place, what = divmod(value, 1 << KIND_BITS)
             number, at = divmod(place, span)
-            sites.append(_site(codes_[number], at, Kind(what)))
-        return numbers[key], tuple(sites)
+            start = _starts(id(functions[number]), functions[number])[at // 2]
+            renumbered.append(sites.setdefault((number, start, what), len(sites)))
+        found = tuple(_site(functions[number], at, Kind(what)) for number, at, what in sites)
+        return np.array(renumbered, np.int32)[numbers[key]], found
+
+
+@lru_cache(maxsize=1024)
+def _starts(key: int, code: CodeType) -> list[int]:
+    """Where the instruction around each code unit begins.
+
+    Once CPython has specialised an instruction, a frame may name one of its cache entries instead.
+    """
+    starts: list[int] = []
+    before = 0
+    for instruction in dis.get_instructions(code):
+        starts += [before] * (instruction.offset // 2 - len(starts))
+        before = instruction.offset
+    return starts + [before] * (len(code.co_code) // 2 - len(starts))
 
 
 @lru_cache(maxsize=4096)

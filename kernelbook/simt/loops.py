@@ -39,7 +39,7 @@ def loop_around(file: str, line: int) -> ast.While | ast.For | None:
     return found.get(ast.While) or found.get(ast.For)
 
 
-def awaited(frame: FrameType) -> tuple[str, Any] | None:
+def awaited_load(frame: FrameType) -> tuple[str, Any] | None:
     """The element whose plain load the loop around ``frame`` waits for, and its value now.
 
     None where the loop is no ``while``, or itself changes what its conditions depend on.
@@ -47,25 +47,45 @@ def awaited(frame: FrameType) -> tuple[str, Any] | None:
     loop = loop_around(frame.f_code.co_filename, frame.f_lineno or 0)
     if not isinstance(loop, ast.While):
         return None
-    changed = _changed(loop)
-    conditions = _conditions(loop)
-    if any(n.id in changed for c in conditions for n in ast.walk(c) if isinstance(n, ast.Name)):
+    changed, nodes = _changed(loop), [n for c in _conditions(loop) for n in ast.walk(c)]
+    if any(n.id in changed for n in nodes if isinstance(n, ast.Name)):
         return None
+    loads = ((n.value, n.slice) for n in nodes if isinstance(n, ast.Subscript))
+    return next((found for pair in loads if (found := _element(*pair, frame))), None)
+
+
+def awaited_atomic(frame: FrameType) -> tuple[str, Any] | None:
+    """The element that the first atomic in the ``while`` around ``frame`` asks, and its value."""
+    loop = loop_around(frame.f_code.co_filename, frame.f_lineno or 0)
+    if not isinstance(loop, ast.While):
+        return None
+    calls = (n.args for n in ast.walk(loop) if isinstance(n, ast.Call) and _is_atomic(n))
+    pairs = ((args[0], args[1]) for args in calls if len(args) > 1)
+    return next((found for pair in pairs if (found := _element(*pair, frame))), None)
+
+
+def _is_atomic(call: ast.Call) -> bool:
+    """Whether the call is written ``cuda.atomic.add(…)`` or ``atomic.add(…)``."""
+    return isinstance(call.func, ast.Attribute) and (
+        ast.unparse(call.func.value).split(".")[-1] == "atomic"
+    )
+
+
+def _element(array: ast.expr, index: ast.expr, frame: FrameType) -> tuple[str, Any] | None:
+    """``array[index]`` as text and its value; None where it is no element of a kernel's array."""
     names = {**frame.f_globals, **frame.f_locals}
-    for load in (n for c in conditions for n in ast.walk(c) if isinstance(n, ast.Subscript)):
-        name = load.value.id if isinstance(load.value, ast.Name) else ""
-        data = getattr(names.get(name), "data", None)  # as the arrays of kernels have
-        if not isinstance(data, np.ndarray):
-            continue
-        try:
-            index = _value(load.slice, names)
-            value = data[index]
-        except (KeyError, TypeError, IndexError, ZeroDivisionError):
-            continue
-        if np.ndim(value) == 0:
-            text = ", ".join(map(str, index if isinstance(index, tuple) else (index,)))
-            return f"{name}[{text}]", value
-    return None
+    name = array.id if isinstance(array, ast.Name) else ""
+    data = getattr(names.get(name), "data", None)  # as the arrays of kernels have
+    if not isinstance(data, np.ndarray):
+        return None
+    try:
+        at = _value(index, names)
+        value = data[at]
+    except (KeyError, TypeError, IndexError, ZeroDivisionError):
+        return None
+    if np.ndim(value):
+        return None
+    return f"{name}[{', '.join(map(str, at if isinstance(at, tuple) else (at,)))}]", value
 
 
 def _conditions(loop: ast.While) -> list[ast.expr]:
@@ -99,8 +119,8 @@ def _value(index: ast.expr, names: dict[str, Any]) -> Any:
     if isinstance(index, ast.BinOp):
         left, right = _value(index.left, names), _value(index.right, names)
         return _OPERATORS[type(index.op)](left, right)
-    if isinstance(index, ast.Constant):
-        return operator.index(index.value)
+    if isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return index.value
     if isinstance(index, ast.Name):
         return operator.index(names[index.id])
     raise TypeError(f"no simple index: {ast.dump(index)}")

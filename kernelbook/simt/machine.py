@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kernelbook.simt.intrinsics import fma
+from kernelbook.simt.numeric import INTEGERS
+
 _MASK = (1 << 64) - 1
 _LARGEST = (1 << 63) - 1
 _SMALLEST = -(1 << 63)
@@ -34,21 +37,20 @@ def wrap_unsigned(x: Any) -> Any:
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """``a // b`` of integers that fit one 64-bit type."""
-    return a // b if b else _quotient_by_zero(a)
+    """``a // b`` of integers of one 64-bit type: 0 for a zero ``b``, and where it overflows."""
+    if not b or (b == -1 and a == _SMALLEST):
+        return 0
+    return a // b
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """``a % b`` of integers that fit one 64-bit type."""
-    return a % b if b else _remainder_by_zero(a)
+    """``a % b`` of integers of one 64-bit type: 0 for a zero ``b``."""
+    return a % b if b else 0
 
 
-def _quotient_by_zero(a: Any) -> Any:
-    return 0
-
-
-def _remainder_by_zero(a: Any) -> Any:
-    return 0
+def divide_both(a: Any, b: Any) -> tuple[Any, Any]:
+    """``divmod(a, b)`` of integers of one 64-bit type."""
+    return floor_divide(a, b), remainder(a, b)
 
 
 def power(a: Any, n: Any) -> Any:
@@ -59,44 +61,100 @@ def power(a: Any, n: Any) -> Any:
     return 0 if abs(a) != 1 else a**-n
 
 
+def float_power(a: Any, n: Any) -> Any:
+    """``a ** n`` of a float and an integer: products in the type of ``a``, by squaring."""
+    one = a.__class__(1)
+    result, left = one, abs(int(n))
+    while left:
+        if left & 1:
+            result *= a
+        left >>= 1
+        if left:
+            a *= a
+    return one / result if n < 0 else result
+
+
+def float_divide_both(a: Any, b: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of floats of one type, rounded down.
+
+    The device has no exact remainder: it is ``a - trunc(a / b) * b``, corrected to the sign of
+    ``b``. Source: ``real_divmod_func_body`` of numba-cuda 0.30.4.
+    """
+    kind = a.__class__
+    if b == 0:
+        return a / b, kind(math.nan)
+    rest = kind(fma(-np.trunc(a / b), b, a))
+    quotient = (a - rest) / b
+    if rest != 0:
+        if (b < 0) != (rest < 0):
+            quotient -= kind(1)
+            rest += b
+    else:
+        rest = kind(-0.0 if b < 0 else 0.0)
+    if quotient != 0:
+        whole = np.floor(quotient)
+        return (whole + kind(1) if quotient - whole > 0.5 else whole), rest
+    return quotient * quotient * a / b, rest
+
+
 def float_floor_divide(a: Any, b: Any) -> Any:
     """``a // b`` of floats of one type."""
-    return np.floor_divide(a, b)
+    return float_divide_both(a, b)[0]
 
 
 def float_remainder(a: Any, b: Any) -> Any:
     """``a % b`` of floats of one type, with the sign of ``b``."""
-    return np.remainder(a, b)
+    return float_divide_both(a, b)[1]
 
 
 def smaller(a: Any, b: Any) -> Any:
-    """``min(a, b)`` of floats of one type."""
-    return np.fmin(a, b)
+    """``min(a, b)`` of floats of one type: a NaN counts as missing, -0.0 is below 0.0."""
+    if a == b:
+        return a if np.signbit(a) else b
+    return a if a < b or b != b else b
 
 
 def larger(a: Any, b: Any) -> Any:
-    """``max(a, b)`` of floats of one type."""
-    return np.fmax(a, b)
+    """``max(a, b)`` of floats of one type: a NaN counts as missing, -0.0 is below 0.0."""
+    if a == b:
+        return b if np.signbit(a) else a
+    return a if a > b or b != b else b
 
 
 def round_to_int(x: Any) -> Any:
     """``round(x)``: the nearest integer, halves to even; the ends of int64 out of range."""
-    return _saturated(round(float(x)), x) if math.isfinite(x) else to_int64(x)
+    return min(max(round(float(x)), _SMALLEST), _LARGEST) if math.isfinite(x) else to_int64(x)
 
 
-def _saturated(value: int, x: Any) -> int:
-    return min(max(value, _SMALLEST), _LARGEST)
+def round_to_digits(x: Any, digits: Any) -> Any:
+    """``round(x, digits)``: scaled by a power of ten, rounded to even and scaled back."""
+    scale = 10.0 ** abs(int(digits))
+    value = float(x)
+    scaled = value * scale if digits >= 0 else value / scale
+    if not math.isfinite(scaled):
+        return x
+    whole = float(round(scaled))
+    return x.__class__(whole / scale if digits >= 0 else whole * scale)
+
+
+def half_to_int64(x: Any) -> Any:
+    """``int(x)`` of a float16: rounded to the nearest, which is what the device's cast does."""
+    return to_int64(np.rint(np.float32(x)))
 
 
 def _caster(bits: int, signed: bool) -> Callable[[Any], Any]:
     mask = (1 << bits) - 1
     low, high = (-(1 << (bits - 1)), mask >> 1) if signed else (0, mask)
+    # A float is converted to 16 bits or more, with saturation, and cut to 8 bits afterwards.
+    float_low, float_high = (low, high) if bits > 8 else (low << 8, (high << 8) | 0xFF)
+    nan_bits = 0 if bits == 8 else 1 << (bits - 1)
+    double_nan = nan_bits if not signed else -nan_bits
 
     def cast(x: Any) -> Any:
         if isinstance(x, (float, np.floating)):
             if x != x:
-                return 0
-            return low if x <= low else high if x >= high else int(x)
+                return double_nan if bits == 64 or np.asarray(x).itemsize == 8 else 0
+            x = float_low if x <= float_low else float_high if x >= float_high else int(x)
         x = int(x)
         if low <= x <= high:
             return x
@@ -114,18 +172,22 @@ NAMES: dict[str, Any] = {
     "__wrap_unsigned__": wrap_unsigned,
     "__floor_divide__": floor_divide,
     "__remainder__": remainder,
+    "__divide_both__": divide_both,
     "__power__": power,
+    "__float_power__": float_power,
+    "__float_divide_both__": float_divide_both,
     "__float_floor_divide__": float_floor_divide,
     "__float_remainder__": float_remainder,
     "__smaller__": smaller,
     "__larger__": larger,
     "__round__": round_to_int,
+    "__round_to_digits__": round_to_digits,
+    "__half_to_int64__": half_to_int64,
     "__int__": int,
     "__bool__": bool,
     **{f"__{kind}__": getattr(np, kind) for kind in ("float16", "float32", "float64")},
     **{f"__{kind}__": getattr(np, kind) for kind in ("complex64", "complex128")},
-    **{f"__np_{k}__": getattr(np, k) for k in ("int8", "int16", "uint8", "uint16", "uint32")},
-    **{f"__np_{k}__": getattr(np, k) for k in ("int32", "int64", "uint64")},
+    **{f"__np_{kind}__": np.dtype(kind).type for kind in INTEGERS},
     "__int8__": to_int8,
     "__int16__": to_int16,
     "__int32__": to_int32,

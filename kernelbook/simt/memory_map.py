@@ -92,6 +92,10 @@ class MemoryMap:
             np.array(self._owners, np.int32),
         )
 
+    def regions(self) -> tuple[Region, ...]:
+        """All regions, by number."""
+        return tuple(self._regions.values())
+
     def allocations(self) -> tuple[Allocation, ...]:
         """All regions, by number."""
         return tuple(_allocation(region) for region in self._regions.values())

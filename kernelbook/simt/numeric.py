@@ -44,6 +44,8 @@ def kind(operation: str, left: str, right: str) -> str:
     result = _widest(left, right, _BESIDE)
     if operation in ("floordiv", "mod"):
         return "" if result in COMPLEX else max(result, "float32", key=WIDTH.__getitem__)
+    if operation == "pow" and left in FLOATS and right in INTEGERS:
+        return max(left, "float32", key=WIDTH.__getitem__)
     if operation == "pow" and result == "float16":
         return "float32"
     return result

@@ -62,8 +62,9 @@ def theoretical(
     what = {
         "threads": f"{warps} warps a block, of {chosen.warps_per_sm} that an SM holds",
         "registers": (
-            f"{registers} registers a thread, {registers_of_block(threads, registers, chosen):,} "
-            f"a block, of {chosen.registers_per_sm:,} that an SM has"
+            f"{registers} registers a thread, "
+            f"{warps * _round_up(registers * WARP_SIZE, chosen.register_unit):,} a block, of "
+            f"{chosen.registers_per_sm:,} that an SM has"
         ),
         "shared memory": (
             f"{_allotted(shared_bytes, chosen):,} bytes of shared memory a block with what the "

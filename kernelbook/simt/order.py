@@ -233,8 +233,8 @@ class _History:
     def pass_on(self, row: int, element: int, kind: int, thread: int) -> None:
         """What an access means for messages and for later accesses to the same element."""
         if kind == _STORE:
+            # Within a block there is no need: whoever may store has taken the message already.
             self.messages.pop(element, None)
-            self.messages_in_block.pop(element, None)
         if kind != _ATOMIC:
             return
         block = thread // self.size

@@ -19,69 +19,23 @@ what was recorded.
 
 from __future__ import annotations
 
-import linecache
-import os
-import sys
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-import kernelbook
 from kernelbook import poison
 from kernelbook.simt import seam
 from kernelbook.simt.clocks import LEGACY, Clock, Clocks, Mark
 from kernelbook.simt.errors import HostOrderError
-from kernelbook.simt.memory_map import pointer, root_of
+from kernelbook.simt.host_code import Place, here, name_of, stream_name
+from kernelbook.simt.memory_map import root_of
 from kernelbook.simt.record import Kind, Recording
+from kernelbook.simt.spans import Region, Span, first_meeting, touched, whole
 
 Data = np.ndarray[Any, Any]
-_NOT_THE_USERS = tuple(
-    f"{Path(module).parent}{os.sep}" for module in (kernelbook.__file__, np.__file__)
-)
-
-
-class Region(Protocol):
-    """Where an allocation of a recording lies: ``address`` there is ``pointer`` here."""
-
-    root: Data
-    address: int
-    pointer: int
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of host code."""
-
-    file: str
-    line: int
-
-    def quote(self) -> str:
-        text = linecache.getline(self.file, self.line).strip()
-        return f"\n    {self.line} | {text}" if text else ""
-
-
-@dataclass
-class Span:
-    """Bytes of one allocation: ``runs`` of addresses, (n, 2), sorted and apart. name: to show."""
-
-    name: str
-    root: weakref.ref[Data]
-    runs: NDArray[np.int64]
-
-    def meets(self, other: Span) -> bool:
-        """Whether a byte is in both, in memory that still exists."""
-        root = self.root()
-        if root is None or root is not other.root() or not len(self.runs) or not len(other.runs):
-            return False
-        after = np.searchsorted(other.runs[:, 1], self.runs[:, 0], side="right")
-        starts = np.append(other.runs[:, 0], np.iinfo(np.int64).max)[after]
-        return bool((starts < self.runs[:, 1]).any())
 
 
 @dataclass
@@ -135,7 +89,7 @@ def launched(kernel: str, stream: Any, recording: Recording, regions: Iterable[R
     if number == LEGACY and not any(kind_of(region.root) != "pageable" for region in known):
         _clocks.submit(number)  # it waits for all, all wait for it, and the host can't see it
         return
-    reads, writes = _touched(recording, known, Kind.STORE), _touched(recording, known, Kind.LOAD)
+    reads, writes = touched(recording, known, Kind.STORE), touched(recording, known, Kind.LOAD)
     _submit(kernel, stream, reads, writes)
 
 
@@ -146,15 +100,14 @@ def copied_in(source: Data, memory: Data, stream: Any) -> None:
     """
     number = number_of(stream)
     if not stream:
-        _clocks.submit(number)
-        _wait(_clocks.record(number))
+        _wait_for_default_stream()
     elif not seam.settings.diagnosing:
         _clocks.submit(number)
     else:
         pinned = kind_of(source) != "pageable"
-        name = _name_of(source) or "a host array"
-        reads = [_whole(source, name)] if pinned else []
-        writes = [_whole(memory, _name_of(memory) or f"the device's copy of {name}")]
+        name = name_of(source) or "a host array"
+        reads = [whole(source, name)] if pinned else []
+        writes = [whole(memory, name_of(memory) or f"the device's copy of {name}")]
         work = _submit(f"the copy of {name}", stream, reads, writes)
         if pinned:
             work.source = source, np.array(source, subok=False)
@@ -168,22 +121,24 @@ def copied_out(memory: Data, target: Data, stream: Any) -> None:
     """
     plain = target.view(np.ndarray)
     number = number_of(stream)
-    if not stream or not seam.settings.diagnosing:
+    if not stream:
+        np.copyto(plain, memory)
+        _wait_for_default_stream()
+        return
+    if not seam.settings.diagnosing:
         _clocks.submit(number)
         np.copyto(plain, memory)
-        if not stream:
-            _wait(_clocks.record(number))
         return
-    name = _name_of(target)
+    name = name_of(target)
     what = f"the copy to {name}" if name else "the copy to the host"
-    reads = [_whole(memory, _name_of(memory) or "the device array")]
+    reads = [whole(memory, name_of(memory) or "the device array")]
     kind = kind_of(target)
     if kind == "pageable":
         _submit(what, stream, reads, [])
         np.copyto(plain, memory)
         _wait(_clocks.record(number))
         return
-    writes = [_whole(target, name or f"the {kind} array")]
+    writes = [whole(target, name or f"the {kind} array")]
     _require_unchanged(writes)
     work = _submit(what, stream, reads, writes)
     if kind == "pinned":
@@ -199,11 +154,21 @@ def outstanding() -> bool:
     return bool(_outstanding)
 
 
+def copied_on_device(source: Data, target: Data, stream: Any) -> None:
+    """Device memory has been copied to device memory, on ``stream``."""
+    if seam.settings.diagnosing and number_of(stream) != LEGACY:
+        reads = [whole(source, name_of(source) or "the source")]
+        writes = [whole(target, name_of(target) or "the target")]
+        _submit("a copy on the device", stream, reads, writes)
+    else:
+        _clocks.submit(number_of(stream))
+
+
 def before_reading(array: Data) -> None:
     """Work on the device is about to read host memory: what is on the way there arrives."""
     if not _outstanding:
         return
-    span = _whole(array, "")
+    span = whole(array, "")
     for work in _outstanding:
         if work.deliver is not None and any(span.meets(write) for write in work.writes):
             work.deliver()
@@ -266,6 +231,12 @@ def forget() -> None:
     _outstanding.clear()
 
 
+def _wait_for_default_stream() -> None:
+    """A synchronous copy has been made: it waits for all streams, and the host for it."""
+    if _outstanding:  # else the host has nothing to learn
+        _wait(_clocks.record(LEGACY))
+
+
 def _wait(clock: Clock) -> None:
     _clocks.host_waits(clock)
     _finish()
@@ -289,15 +260,15 @@ def _finish() -> None:
 def _submit(what: str, stream: Any, reads: list[Span], writes: list[Span]) -> Work:
     """New work, held against what is outstanding. Raises HostOrderError."""
     mark = _clocks.submit(number_of(stream))
-    work = Work(what, _stream_name(stream), _place(), mark, reads, writes)
+    work = Work(what, stream_name(stream, number_of(stream)), here(), mark, reads, writes)
     for old in _outstanding:
         if mark.follows(old.mark):
             continue
-        if met := _first_meeting(old.writes, reads):
+        if met := first_meeting(old.writes, reads):
             raise _unordered(work, old, met.name, "reads", "writing")
-        if met := _first_meeting(old.writes, writes):
+        if met := first_meeting(old.writes, writes):
             raise _unordered(work, old, met.name, "writes", "writing")
-        if met := _first_meeting(old.reads, writes):
+        if met := first_meeting(old.reads, writes):
             raise _unordered(work, old, met.name, "writes", "reading")
     _outstanding[:] = [old for old in _outstanding if not _repeats(work, old)]
     _outstanding.append(work)
@@ -318,52 +289,8 @@ def _same(one: list[Span], other: list[Span]) -> bool:
     )
 
 
-def _touched(recording: Recording, regions: list[Region], other_than: Kind) -> list[Span]:
-    """Bytes of global memory that the rows touch, those of kind ``other_than`` left out."""
-    access = recording.kind <= Kind.ATOMIC
-    spans = []
-    for number, (allocation, region) in enumerate(zip(recording.allocations, regions, strict=True)):
-        if allocation.space != "global":
-            continue
-        rows = (recording.allocation == number) & access & (recording.kind != other_than)
-        if not rows.any():
-            continue
-        start = recording.address[rows] - region.address + region.pointer
-        runs = _runs(start, start + recording.width[rows])
-        spans.append(Span(allocation.name, weakref.ref(region.root), runs))
-    return spans
-
-
-def _runs(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Intervals merged where they touch or overlap."""
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(end[order])
-    apart = start[1:] > end[:-1]
-    first = np.concatenate(([True], apart))
-    last = np.concatenate((apart, [True]))
-    return np.stack((start[first], end[last]), axis=1).astype(np.int64)
-
-
-def _whole(array: Data, name: str) -> Span:
-    """All bytes between the first and the last of ``array``."""
-    plain = array.view(np.ndarray)
-    if plain.flags.c_contiguous:
-        low = pointer(plain)
-        high = low + plain.nbytes
-    elif plain.size:
-        low, high = np.lib.array_utils.byte_bounds(plain)
-    else:
-        low = high = 0
-    runs = np.array([[low, high]] if high > low else [], np.int64).reshape(-1, 2)
-    return Span(name, weakref.ref(root_of(array)), runs)
-
-
-def _first_meeting(some: list[Span], others: list[Span]) -> Span | None:
-    return next((new for new in others for old in some if old.meets(new)), None)
-
-
 def _require_done(array: Data, part: Data, verb: str) -> None:
-    span = _whole(part, "")
+    span = whole(part, "")
     for work in _outstanding:
         if _clocks.host_follows(work.mark):
             continue
@@ -375,7 +302,7 @@ def _require_done(array: Data, part: Data, verb: str) -> None:
 def _require_unchanged(writes: list[Span]) -> None:
     """Sources that are about to be written by the device: the last chance to compare them."""
     for work in _outstanding:
-        if work.source is not None and _first_meeting(work.reads, writes):
+        if work.source is not None and first_meeting(work.reads, writes):
             if not _unchanged(work):
                 raise _overwritten(work)
             work.source = None
@@ -390,8 +317,8 @@ def _unchanged(work: Work) -> bool:
 
 
 def _too_early(array: Data, work: Work, verb: str, doing: str) -> HostOrderError:
-    place = _place()
-    name = _name_of(array) or f"the {kind_of(array)} array"
+    place = here()
+    name = name_of(array) or f"the {kind_of(array)} array"
     return HostOrderError(
         f"line {place.line}: the host {verb} {name} while {work.what} ({_asked(work)}) may still "
         f"be {doing} it: the call on line {work.place.line} returns before the device has done "
@@ -425,43 +352,3 @@ def _wait_call(work: Work) -> str:
     if work.stream.startswith("stream ") and work.stream[7:].isidentifier():
         return f"{work.stream[7:]}.synchronize()"
     return "cuda.synchronize()"
-
-
-def _host_frame() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
-        frame = frame.f_back
-    return frame
-
-
-def _place() -> Place:
-    frame = _host_frame()
-    return Place(frame.f_code.co_filename, frame.f_lineno or 0) if frame else Place("", 0)
-
-
-def _name_of(array: Data) -> str:
-    """The host's variable that holds ``array``, or a host or device array of the same memory."""
-    frame = _host_frame()
-    if frame is None:
-        return ""
-    names = {**frame.f_globals, **frame.f_locals}
-    for name, value in names.items():
-        if value is array:
-            return name
-    root = root_of(array)
-    for name, value in names.items():
-        memory = getattr(value, "memory", value) if hasattr(value, "copy_to_host") else value
-        if isinstance(memory, np.ndarray) and root_of(memory) is root:
-            return name
-    return ""
-
-
-def _stream_name(stream: Any) -> str:
-    if number_of(stream) == LEGACY:
-        return "default stream"
-    frame = _host_frame()
-    if frame is not None:
-        for name, value in {**frame.f_globals, **frame.f_locals}.items():
-            if value is stream and not name.startswith("_"):
-                return f"stream {name}"
-    return f"stream number {number_of(stream)}"

@@ -22,7 +22,6 @@ from kernelbook.simt import figure, steps
 from kernelbook.simt.coalescing import SECTOR
 from kernelbook.simt.defect import Defect, of
 from kernelbook.simt.record import Allocation, Kind, Recording
-from kernelbook.simt.registers import WARP_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,21 +41,15 @@ KINDS = {
 Rows = NDArray[np.int64]
 
 
-def accesses(
-    recording: Recording, *, line: int | None = None, one_warp: bool = False, title: str = ""
-) -> figure.Picture:
+def accesses(recording: Recording, *, line: int | None = None, title: str = "") -> figure.Picture:
     """Draw which thread touches which element of each array.
 
-    line: only what happens on that source line of the kernel's file or cell. one_warp: only the
-    first warp that does anything there. A launch that failed is drawn as far as it came. Raises
-    LearnerError when no thread touches memory on that line.
+    line: only what happens on that source line of the kernel's file or cell. A launch that failed
+    is drawn as far as it came. Raises LearnerError when no thread touches memory on that line.
     """
     rows = np.flatnonzero(np.isin(recording.kind, list(KINDS)))
     if line is not None:
         rows = rows[_on_line(recording, rows, line)]
-    threads = _first_warp(recording, rows) if one_warp and len(rows) else None
-    if threads is not None:
-        rows = rows[np.isin(recording.thread[rows], threads)]
     kept = rows[:MOST_ACCESSES]
     arrays = _shown(recording, kept)
     phases = steps.phases(recording)
@@ -75,14 +68,13 @@ def accesses(
             axes[0].set_axis_off()
         for axis, array in zip(axes, arrays, strict=False):
             chosen = kept[recording.allocation[kept] == array]
-            _panel(axis, recording, array, chosen, phases, last, threads)
+            _panel(axis, recording, array, chosen, phases, last)
             _mark(axis, recording, array, chosen, defect)
         if arrays:
             _legend(drawing, recording, kept, phases[kept])
         remarks = [f"first {MOST_ACCESSES:,} accesses"] if len(rows) > MOST_ACCESSES else []
         remarks += [] if recording.finished else ["up to the error"]
         subject = title or recording.kernel + ("" if line is None else f", line {line}")
-        remarks += ["one warp"] if one_warp else []
         drawing.suptitle(
             f"{subject} ({', '.join(remarks)})" if remarks else subject, x=0.02, ha="left"
         )
@@ -131,7 +123,6 @@ def _panel(
     rows: Rows,
     phases: Rows,
     last: int,
-    threads: range | None,
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -152,7 +143,7 @@ def _panel(
             zorder=3,
         )
     per_block = recording.threads_per_block
-    low, high = _threads_shown(recording, memory, y, threads)
+    low, high = _threads_shown(recording, memory, y)
     if memory.block < 0:
         for boundary in range(low // per_block + 1, high // per_block + 1):
             place = boundary * per_block - 0.5
@@ -181,23 +172,8 @@ def _panel(
         side.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
-def _first_warp(recording: Recording, rows: Rows) -> range:
-    """The threads, by number in the grid, of the warp that the first row belongs to."""
-    block, linear = divmod(int(recording.thread[rows[0]]), recording.threads_per_block)
-    begin = linear // WARP_SIZE * WARP_SIZE
-    end = min(begin + WARP_SIZE, recording.threads_per_block)
-    base = block * recording.threads_per_block
-    return range(base + begin, base + end)
-
-
-def _threads_shown(
-    recording: Recording, memory: Allocation, y: Rows, chosen: range | None
-) -> tuple[int, int]:
+def _threads_shown(recording: Recording, memory: Allocation, y: Rows) -> tuple[int, int]:
     """All threads, so that the idle ones are seen; of a large launch those that do something."""
-    if chosen is not None:
-        base = chosen[0] // recording.threads_per_block * recording.threads_per_block
-        base = base if memory.block >= 0 else 0
-        return chosen[0] - base, chosen[-1] - base
     threads = recording.threads_per_block
     if memory.block < 0:
         threads *= math.prod(recording.grid)
@@ -232,7 +208,9 @@ def _mark(axis: Axes, recording: Recording, array: int, rows: Rows, defect: Defe
     x, y = _points(recording, recording.allocations[array], named)
     red = figure.colour("defect")
     axis.plot(x, y, color=red, linewidth=1.6, zorder=4)
-    axis.scatter(x, y, s=170, facecolors="none", edgecolors=red, linewidths=2, zorder=5)
+    axis.scatter(
+        x, y, s=170, facecolors="none", edgecolors=red, linewidths=2, zorder=5, clip_on=False
+    )
     right = float(x.max()) > sum(axis.get_xlim()) / 2
     text = f"{defect.title}: " + _listed(sorted(set(defect.lines)))
     axis.annotate(

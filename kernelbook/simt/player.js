@@ -26,7 +26,7 @@
   const live = make("div", "kb-live", root);
   make("p", "kb-head", live, data.title);
   data.remarks.forEach((text) => {
-    const bad = data.steps.some((s) => s.bad) && text === data.remarks[0];
+    const bad = data.steps.some((s) => s.bad.length) && text === data.remarks[0];
     make("p", bad ? "kb-remark kb-bad" : "kb-remark", live, text);
   });
   const bar = make("div", "kb-bar", live);
@@ -39,7 +39,7 @@
     return node;
   };
   const last = data.steps.length - 1;
-  const bad = data.steps.map((s, n) => (s.bad ? n : -1)).filter((n) => n >= 0);
+  const bad = data.steps.map((s, n) => (s.bad.length ? n : -1)).filter((n) => n >= 0);
   const first = button("«", "First step (Home)", () => stop(show(0)));
   const back = button("‹", "Step back (left arrow)", () => stop(show(now - 1)));
   const playing = button("▶ play", "Play (space)", () => toggle());
@@ -72,7 +72,7 @@
       lines.set(`${number},${place.first + n}`, line);
     });
   });
-  data.steps.forEach((s) => s.bad && lines.get(String(s.at))?.classList.add("kb-bad"));
+  data.steps.forEach((s) => s.bad.length && lines.get(String(s.at))?.classList.add("kb-bad"));
 
   const right = make("div", "", panels);
   const grid = (columns) => {
@@ -124,7 +124,7 @@
     slider.setAttribute("aria-valuetext", `step ${now + 1} of ${last + 1}: ${at.says}`);
     count.textContent = `step ${now + 1} / ${last + 1}`;
     says.textContent = at.says;
-    says.className = at.bad ? "kb-says kb-bad" : at.meets ? "kb-says kb-meets" : "kb-says";
+    says.className = at.bad.length ? "kb-says kb-bad" : at.meets ? "kb-says kb-meets" : "kb-says";
     first.disabled = back.disabled = now === 0;
     forward.disabled = end.disabled = now === last;
 
@@ -167,9 +167,12 @@
         if (array < 0) return;
         const cell = arrays[array][cells[n]];
         cell.classList.add(name);
-        if (at.bad) cell.classList.add("kb-e");
         who.set(cell, (who.get(cell) || new Set()).add(t));
       });
+    }
+    for (const [thread, array, cell] of at.bad) {
+      lanes[thread].classList.add("kb-e");
+      if (array >= 0) arrays[array][cell].classList.add("kb-e");
     }
     who.forEach((threads, cell) => {
       cell.textContent = threads.size === 1 ? String(data.threads[[...threads][0]]) : `×${threads.size}`;

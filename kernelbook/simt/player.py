@@ -126,7 +126,7 @@ def play(recording: Recording, *, title: str = "") -> Player:
                 "meets": step.meets,
                 "at": _at(recording, step, places),
                 "does": _does(recording, step, index, arrays),
-                "bad": bool(defect and set(defect.rows) & set(step.rows)),
+                "bad": _bad(recording, step, defect, index, arrays),
             }
             for step, says in zip(found, said, strict=True)
         ],
@@ -240,6 +240,29 @@ def _does(
         [kind, array, _packed([t for t, _ in pairs]), _packed([c for _, c in pairs])]
         for (kind, array), pairs in groups.items()
     ]
+
+
+def _bad(
+    recording: Recording,
+    step: Step,
+    defect: Defect | None,
+    index: dict[int, int],
+    arrays: Sequence[tuple[int, int, int]],
+) -> list[list[int]]:
+    """[thread, array, cell] of each access of this step that the error names."""
+    shown = {number: (n, first, count) for n, (number, first, count) in enumerate(arrays)}
+    marks = []
+    for row in set(defect.rows if defect else ()) & set(step.rows):
+        place = shown.get(int(recording.allocation[row]))
+        cell = _element(recording, row) - place[1] if place else -1
+        inside = place is not None and 0 <= cell < place[2]
+        marks.append(
+            [
+                index[int(recording.thread[row])],
+                *((place[0], cell) if place and inside else (-1, -1)),
+            ]
+        )
+    return marks
 
 
 def _element(recording: Recording, row: int) -> int:

@@ -1,9 +1,9 @@
 """Notices that a thread polls, and lets it give way: so a spin loop makes progress.
 
 A correct spin loop asks by an atomic, and an atomic that changes nothing, again and again, is one
-that asks. After :data:`ATTEMPTS` in a row by one thread, of which two were the same call on the same
-element with the same operands and the same old value, the thread gives way to whoever can run:
-threads of its block first, then other blocks. ``nanosleep`` does so at once.
+that asks. After :data:`ATTEMPTS` in a row by one thread, of which two were the same call on the
+same element with the same operands and the same old value, the thread gives way to whoever can
+run: threads of its block first, then other blocks. ``nanosleep`` does so at once.
 
 Limit: a loop on plain loads is not noticed; it is a race, and the launch's time limit ends it.
 """

@@ -21,6 +21,7 @@ from kernelbook.simt import (
     occupancy,
     picture,
     player,
+    sectormap,
     timeline,
 )
 from kernelbook.simt.argument_types import signature_of
@@ -76,15 +77,19 @@ class Profile:
         except AttributeError:
             raise AttributeError(f"a profile has no {name!r}") from None
 
-    def accesses(self, line: int | None = None) -> figure.Picture:
+    def show_accesses(self, line: int | None = None) -> figure.Picture:
         """Which thread touches which element."""
         return picture.accesses(self.recording, line=line)
 
-    def banks(self, line: int | None = None) -> figure.Picture:
+    def show_banks(self, line: int | None = None) -> figure.Picture:
         """The worst shared-memory request, bank by bank."""
         return bankmap.banks_of(self.recording, line=line)
 
-    def time_line(self) -> figure.Picture:
+    def show_sectors(self, line: int | None = None) -> figure.Picture:
+        """The global-memory request that moves most in vain, sector by sector."""
+        return sectormap.sectors_of(self.recording, line=line)
+
+    def show_timeline(self) -> figure.Picture:
         """What each warp does between the barriers."""
         return timeline.time_line(self.recording)
 
@@ -102,7 +107,7 @@ class Profile:
 
     def to_html(self) -> str:
         """Tables and pictures; the page must hold :func:`kernelbook.simt.figure.style`."""
-        failure = f'<p class="kb-failure">{escape(str(self.failure))}</p>' if self.failure else ""
+        failure = f"<pre>{escape(str(self.failure))}</pre>" if self.failure else ""
         resources = "<br>".join(map(escape, self._resources()))
         drawn = "".join(drawing.to_html() for drawing in self._pictures())
         return (
@@ -127,15 +132,15 @@ class Profile:
         return said
 
     def _pictures(self) -> list[figure.Picture]:
-        """The bank map where there are conflicts, and the costliest line's global accesses."""
+        """The bank map where there are conflicts, and the sectors of the costliest line."""
         drawn = []
         if self.counters.bank_conflicts:
-            drawn.append(self.banks())
+            drawn.append(self.show_banks())
         worst = _worst_global(self.counters)
         if worst is not None:
-            drawn.append(picture.accesses(self.recording, line=worst.line, one_warp=True))
+            drawn.append(self.show_sectors(worst.line))
         if not drawn or self.failure is not None:
-            drawn.append(self.time_line())
+            drawn.append(self.show_timeline())
         return drawn
 
 

@@ -32,12 +32,13 @@ _ATOMICS = (("-=", "sub"), ("|=", "or_"), ("&=", "and_"), ("^=", "xor"), ("max("
 
 
 def race_error(
-    recording: Recording, touches: Touches, meeting: Meeting, alike: Sequence[Meeting]
+    recording: Recording, touches: Touches, meeting: Meeting, seen: Sequence[Meeting]
 ) -> RaceError:
-    """The error for a meeting. alike: all meetings of the same two places in the source."""
-    race = _Race(recording, touches, meeting, alike)
+    """The error for a meeting. seen: the launch's meetings, as far as they were looked for."""
+    race = _Race(recording, touches, meeting, seen)
     where, other = recording.where(race.subject), recording.where(race.other)
-    more = len({m.element for m in alike} - {meeting.element})
+    places = race.places(meeting)
+    more = len({m.element for m in seen if race.places(m) == places} - {meeting.element})
     what = _VERBS[race.kind(race.subject)].format(race.element)
     what += f", which {_which(race, where, other)}, {_why(race)}"
     if more:
@@ -59,7 +60,7 @@ class _Race:
     recording: Recording
     touches: Touches
     meeting: Meeting
-    alike: Sequence[Meeting]
+    seen: Sequence[Meeting]
 
     @property
     def first(self) -> int:
@@ -107,9 +108,13 @@ class _Race:
 
     @property
     def within_warps(self) -> bool:
-        """Whether all meetings of the two places are between lanes of one warp."""
-        pairs = [self.meeting, *self.alike]
+        """Whether all meetings are between lanes of one warp, so that a syncwarp will do."""
+        pairs = [self.meeting, *self.seen]
         return all(self.warp(m.row) == self.warp(row) for m in pairs for row in m.others)
+
+    def places(self, meeting: Meeting) -> set[int]:
+        """The two sites that meet."""
+        return {int(self.recording.site[row]) for row in (meeting.row, meeting.others[0])}
 
     def kind(self, row: int) -> Kind:
         return Kind(self.recording.kind[row])
@@ -244,8 +249,10 @@ def _is_lost_update(race: _Race) -> bool:
         return False
     recording = race.recording
     stores = np.flatnonzero((recording.thread == reader) & (recording.kind == Kind.STORE))
-    there = {int(row) for row in stores if race.line(row) == write}
-    return not there or not there.isdisjoint(race.rows_of(Kind.STORE, reader))
+    there = {row for row in stores.tolist() if race.line(row) == write}
+    if not there:  # only tested, and not stored: if x[i] > best[0]: best[0] = x[i]
+        return race.site(race.subject).text.startswith("if ")
+    return not there.isdisjoint(race.rows_of(Kind.STORE, reader))
 
 
 def _atomic_for(race: _Race) -> str:
@@ -277,10 +284,11 @@ def _two_stores(race: _Race) -> str:
 
 
 def _between_blocks(race: _Race) -> str:
-    touches = race.touches
-    array = race.recording.allocation[race.subject]
-    own = (touches.allocation == array) & (touches.thread == race.thread(race.subject))
-    if race.same_line or (own & (touches.kind == Kind.STORE)).any():
+    # Who reads first and stores later works in place; who stores first wants others' results.
+    touches, subject = race.touches, race.subject
+    own = touches.allocation == race.recording.allocation[subject]
+    own &= (touches.thread == race.thread(subject)) & (touches.kind == Kind.STORE)
+    if race.same_line or (own.any() and touches.row[own][0] > subject):
         return "Write to another array than you read, or split the work into two launches."
     return (
         "Split the work into two launches, or pass the value on: store, cuda.threadfence(), atomic "

@@ -51,7 +51,7 @@ class Requests:
         """Only the requests for which ``keep`` (one entry a request) holds, numbered anew."""
         of_row = keep[self.request]
         request = (np.cumsum(keep) - 1)[self.request[of_row]]
-        first = _starts(request)
+        first = starts(request)
         return Requests(self.rows[of_row], request, first, self.lane[of_row])
 
 
@@ -63,6 +63,11 @@ def accesses(recording: Recording) -> Requests:
 def executed_lines(recording: Recording) -> Requests:
     """One request for each time that a warp executes a source line; needs LINE rows."""
     return _grouped(recording, recording.kind == Kind.LINE)
+
+
+def starts(*columns: Ints) -> Ints:
+    """Where a new value begins in any of the columns, which are of one length."""
+    return np.flatnonzero(~_same(*columns))
 
 
 def _grouped(recording: Recording, keep: NDArray[np.bool_]) -> Requests:
@@ -141,7 +146,3 @@ def _same(*columns: NDArray[Any]) -> NDArray[np.bool_]:
     if len(same):
         same[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return same
-
-
-def _starts(numbers: Ints) -> Ints:
-    return np.flatnonzero(~_same(numbers))

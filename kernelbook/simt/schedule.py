@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Pick = Callable[[Sequence[Any]], tuple[Any, ...]]  # all entries of a sequence, permuted
-_BITS = 4  # 2**_BITS orders for each seed and block size
+_BITS = 4
+_ORDERS = 2**_BITS  # for each seed and block size
 _CHUNK = 65536  # blocks permuted at once, so that a huge grid needs no huge list
 
 
@@ -43,20 +44,22 @@ class Schedule:
         if self.seed < 0:
             raise ValueError(f"a schedule's seed is 0 (the natural order) or more: {self.seed}")
 
-    def order(self, threads: int) -> Order | None:
+    def choices(self, threads: int) -> Choices | None:
         """The choices of one launch with ``threads`` threads a block; None for the natural ones."""
-        return Order(self.seed, threads) if self.seed else None
+        return Choices(self.seed, threads) if self.seed else None
 
 
 NATURAL = Schedule()
 
 
-class Order:
+class Choices:
     """The choices of one launch, drawn one after the other: so its state belongs to that launch."""
 
     def __init__(self, seed: int, threads: int) -> None:
         self._seed = seed
         self._random = random.Random(seed)
+        self._last = 0
+        self._starts: dict[Pick, Any] = {}
         self._size = threads
         self._threads = _orders(seed, threads)
         self._lanes = _orders(seed, WARP_SIZE)
@@ -69,26 +72,26 @@ class Order:
             start = chunks[chunk]
             yield from (rng.permutation(min(_CHUNK, count - start)) + start).tolist()
 
-    def starts(self, threads: Sequence[T]) -> list[Sequence[T]]:
-        """The orders in which the threads of a block may start: warps and lanes permuted."""
-        return [pick(threads) for pick in self._threads]
-
-    def one_of(self, orders: Sequence[T]) -> T:
-        """One of the orders that :meth:`starts` gave, or of a block's or a warp's."""
-        return orders[self._random.getrandbits(_BITS)]
+    def start(self, threads: Sequence[T]) -> Sequence[T]:
+        """The threads of a block in the order in which they start: warps and lanes permuted."""
+        pick = self._another(self._threads)
+        known = self._starts.get(pick)
+        if known is None:
+            known = self._starts[pick] = pick(threads)
+        return known
 
     def released(self, waiters: list[Waiter]) -> Iterable[Waiter]:
         """Threads of a block in the order in which they go on: warps and lanes permuted."""
         if len(waiters) == 1:
             return waiters
-        return _permuted(waiters, self._size, self.one_of(self._threads))
+        return _permuted(waiters, self._size, self._another(self._threads))
 
     def lanes(self, lanes: dict[int, Waiter]) -> list[Waiter]:
         """Lanes of one warp in the order in which they go on."""
         places: list[Waiter | None] = [None] * WARP_SIZE
         for lane, waiter in lanes.items():
             places[lane] = waiter
-        return list(filter(None, self.one_of(self._lanes)(places)))
+        return list(filter(None, self._another(self._lanes)(places)))
 
     def runs_ahead(self) -> bool:
         """Whether a warp goes on before other threads of its block, or a block before others."""
@@ -98,6 +101,12 @@ class Order:
         """The values in an order of their own."""
         draw = self._random.random
         return [values[n] for _, n in sorted((draw(), n) for n in range(len(values)))]
+
+    def _another(self, orders: tuple[Pick, ...]) -> Pick:
+        """An order, another than the last: so threads go on in another order than they came."""
+        step = 1 + self._random.getrandbits(_BITS) % (_ORDERS - 1)
+        self._last = (self._last + step) % _ORDERS
+        return orders[self._last]
 
 
 def _permuted(waiters: list[Waiter], size: int, pick: Pick) -> Iterator[Waiter]:
@@ -111,11 +120,11 @@ def _permuted(waiters: list[Waiter], size: int, pick: Pick) -> Iterator[Waiter]:
 def _orders(seed: int, size: int) -> tuple[Pick, ...]:
     """Permutations of a block of ``size`` threads that keep each warp together."""
     if size == 1:
-        return (tuple,) * 2**_BITS
+        return (tuple,) * _ORDERS
     rng = np.random.default_rng((seed, size))
     warps = -(-size // WARP_SIZE)
-    lanes = rng.random((2**_BITS, warps, WARP_SIZE)).argsort(axis=2)
+    lanes = rng.random((_ORDERS, warps, WARP_SIZE)).argsort(axis=2)
     threads = lanes + WARP_SIZE * np.arange(warps)[:, None]
-    order = rng.random((2**_BITS, warps)).argsort(axis=1)
-    flat = np.take_along_axis(threads, order[:, :, None], axis=1).reshape(2**_BITS, -1)
+    order = rng.random((_ORDERS, warps)).argsort(axis=1)
+    flat = np.take_along_axis(threads, order[:, :, None], axis=1).reshape(_ORDERS, -1)
     return tuple(operator.itemgetter(*row[row < size].tolist()) for row in flat)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 _SYNCTHREADS = ("syncthreads", 0)
 _thread_of = operator.attrgetter("thread")
+_MOST_PASSED_OVER = 256  # so that a thread that counts its attempts gets on as well
 _MANY_THREADS = 8192  # alive at once, some 20 KB each: beyond, new blocks start only if they must
 
 Coordinates = tuple[int, int, int, int]  # linear index, x, y, z
@@ -143,10 +144,7 @@ class Grid:
             for x in range(width)
         ]
         self.number_of_blocks = prod(self.grid_dim)
-        self.order = schedule.order(len(self.coordinates))
-        self.starts: list[Sequence[Coordinates]] = [self.coordinates]
-        if self.order is not None:
-            self.starts = self.order.starts(self.coordinates)
+        self.choices = schedule.choices(len(self.coordinates))
         self.started = 0  # blocks
         self.aside: deque[Block] = deque()  # the one whose turn is next first
         self.at_grid_sync: list[Block] = []
@@ -199,12 +197,12 @@ class Grid:
     def _blocks(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
         """Number and index of each block, in the order in which they start."""
         width, height, depth = self.grid_dim
-        if self.order is None:
+        if self.choices is None:
             yield from enumerate(
                 (x, y, z) for z in range(depth) for y in range(height) for x in range(width)
             )
             return
-        for number in self.order.blocks(self.number_of_blocks):
+        for number in self.choices.blocks(self.number_of_blocks):
             row, x = divmod(number, width)
             z, y = divmod(row, height)
             yield number, (x, y, z)
@@ -224,21 +222,28 @@ class Grid:
         few times only, however many there are. Raises DeadlockError when nothing can change.
         """
         self.watch.reset()
+        to_look_at = len(self.aside)  # before their threads are asked: looking is far cheaper
         while self.aside:
             block = self.aside.popleft()
-            before = block.stand
-            block.release(block.polling)
+            before, ask_all = block.stand, to_look_at <= 0
+            to_look_at -= 1
+            if not block.ask(ask_all):
+                self.aside.append(block)
+                continue
             state = block.run()
             if state is not State.DONE:
                 self._keep(block, state)
             if state is not State.ASIDE or block.stand != before:
                 self.watch.reset()
+                to_look_at = len(self.aside)
                 continue
-            in_vain = self.watch.turn_in_vain()
+            if ask_all:
+                self.watch.turn_in_vain()
+            round_in_vain = self.watch.in_vain >= len(self.aside)
             if self.may_start:
-                if self.waiting * block.size < _MANY_THREADS or in_vain >= len(self.aside):
+                if self.waiting * block.size < _MANY_THREADS or round_in_vain:
                     return
-            elif in_vain >= len(self.aside):
+            elif round_in_vain:
                 self.watch.require_change()
 
     def _release_grid(self) -> None:
@@ -246,8 +251,8 @@ class Grid:
         blocks, self.at_grid_sync = self.at_grid_sync, []
         if self.log is not None:
             self.log.sync("grid", -1, ())
-        if self.order is not None:
-            blocks = self.order.shuffled(blocks)
+        if self.choices is not None:
+            blocks = self.choices.shuffled(blocks)
         self.released.extend(blocks)
         for block in blocks:
             block.release(block.at_grid_sync)
@@ -325,6 +330,7 @@ class Block:
         "left",
         "log",
         "number",
+        "passed_over",
         "polling",
         "ready",
         "shared",
@@ -342,7 +348,9 @@ class Block:
         self.size = len(grid.coordinates)
         self.first = number * self.size  # of its threads' numbers in the grid
         self.log = grid.log
-        to_start = grid.starts[0] if grid.order is None else grid.order.one_of(grid.starts)
+        to_start: Sequence[Coordinates] = grid.coordinates
+        if grid.choices is not None:
+            to_start = grid.choices.start(to_start)
         self.to_start: Iterator[Coordinates] = iter(to_start)
         if grid.log is not None:
             self.to_start = self._announced(self.to_start, grid.log)
@@ -355,6 +363,7 @@ class Block:
         self.at_grid_sync: list[Waiter] = []
         self.asking_active: list[Waiter] = []
         self.polling: list[Waiter] = []
+        self.passed_over = 0  # how often not all of them were asked
         self.stand: Any = None  # where all threads stood when those that poll were last let go on
         self.warp_groups: dict[tuple[int, int], WarpGroup] = {}
         self.shared: dict[Any, Any] = {}
@@ -381,17 +390,39 @@ class Block:
                         return State.AT_GRID_SYNC
                     raise stuck.block_error(self)
                 before, self.stand = self.stand, standstill.stand(self)
-                if self.stand == before or (grid.order and not grid.order.runs_ahead()):
+                if self.stand == before or (grid.choices and not grid.choices.runs_ahead()):
                     return State.ASIDE
-                self.release(self.polling)
+                if not self.ask(everyone=False):
+                    self.ask(everyone=True)
+
+    def ask(self, everyone: bool) -> bool:
+        """Let threads that poll ask again: all, or those that may see a change. False for none."""
+        if everyone:
+            self.passed_over = 0
+            self.release(self.polling)
+            return True
+        self.passed_over += 1
+        if self.passed_over > _MOST_PASSED_OVER:
+            return self.ask(everyone=True)
+        for waiter in self.polling:
+            if waiter.value is None or waiter.value.changed:
+                break
+        else:
+            return False
+        sort: tuple[list[Waiter], list[Waiter]] = [], []
+        for waiter in self.polling:
+            sort[waiter.value is None or waiter.value.changed].append(waiter)
+        self.polling, may_go_on = sort
+        self.release(may_go_on)
+        return True
 
     def release(self, waiters: list[Waiter]) -> None:
         """Let ``waiters`` go on, in the order of their thread index; empties the list."""
-        order = self.grid.order
-        if order is None:
+        choices = self.grid.choices
+        if choices is None:
             self.ready.extend(sorted(waiters, key=_thread_of))
         else:
-            self.ready.extend(order.released(waiters))
+            self.ready.extend(choices.released(waiters))
         waiters.clear()
 
     def _announced(self, to_start: Iterator[Coordinates], log: Log) -> Iterator[Coordinates]:
@@ -455,15 +486,15 @@ class Block:
         if self.log is not None:
             met = tuple(w.thread for w in lanes.values())
             self.log.sync(group.kind, self.number, met, group.mask)
-        order = self.grid.order
-        if order is None:
+        choices = self.grid.choices
+        if choices is None:
             others = reversed(lanes.values())
             if running >= 0:
                 next(others)
             self.ready.extendleft(others)
             return True
-        released = order.lanes(lanes)
-        if order.runs_ahead():
+        released = choices.lanes(lanes)
+        if choices.runs_ahead():
             self.ready.extendleft(reversed(released))
         else:
             self.later.extend(released)

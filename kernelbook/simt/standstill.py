@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelbook.simt import device, stuck
 from kernelbook.simt.errors import DeadlockError
-from kernelbook.simt.loops import awaited
+from kernelbook.simt.loops import awaited_atomic, awaited_load
 
 if TYPE_CHECKING:
     from kernelbook.simt.scheduler import Block, Grid, Waiter
@@ -35,6 +35,10 @@ class Poll:
     array: Any
     index: Any
     value: Any
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.array.data[self.index] != self.value)
 
     @property
     def element(self) -> str:
@@ -65,10 +69,9 @@ class Watch:
         self.factor = 1
         self.state: Any = None
 
-    def turn_in_vain(self) -> int:
-        """One more turn in vain; returns how many there were."""
+    def turn_in_vain(self) -> None:
+        """All threads of a block that poll have been asked in vain."""
         self.in_vain += 1
-        return self.in_vain
 
     def require_change(self) -> None:
         """Raise DeadlockError when a full round of turns has left the launch as it was."""
@@ -143,6 +146,10 @@ def _error(grid: Grid) -> DeadlockError:
         else "sleeps in a loop whose condition no thread that could still run changes"
     )
     facts = [*_others(block, waiter, pollers), *stuck.standing(block)]
+    ended = grid.started - grid.waiting
+    if ended:
+        count = "1 block has" if ended == 1 else f"{ended:,} blocks have"
+        facts.append(f"{count} left the kernel{stuck.at_end_or_return(block)}")
     unstarted = grid.number_of_blocks - grid.started
     advice = "The thread that is to write it must not end or wait for others before it has"
     if unstarted:
@@ -155,9 +162,7 @@ def _error(grid: Grid) -> DeadlockError:
             "Launch no more blocks than the device holds, or let each block take its number from "
             "an atomic counter and wait for lower numbers only"
         )
-    return DeadlockError(
-        stuck.waiting(block, waiter).says("; ".join((what, *facts)), f"{advice}.")
-    )
+    return DeadlockError(stuck.waiting(block, waiter).says("; ".join((what, *facts)), f"{advice}."))
 
 
 def _others(block: Block, waiter: Waiter, pollers: list[tuple[Block, Waiter]]) -> Iterable[str]:
@@ -166,16 +171,14 @@ def _others(block: Block, waiter: Waiter, pollers: list[tuple[Block, Waiter]]) -
     if not count:
         return
     mine = _awaited(block, waiter)
-    other_block, other = next(
-        (pair for pair in pollers if _awaited(*pair) != mine), pollers[1]
-    )
+    other_block, other = next((pair for pair in pollers if _awaited(*pair) != mine), pollers[1])
     where = stuck.waiting(other_block, other)
     element = _awaited(other_block, other)
     target = f" for {element}" if element else ""
     same_block = "" if other_block is block else f"block {where.block}, "
     yield (
         f"{count:,} more {'thread waits' if count == 1 else 'threads wait'} in a loop "
-        f"({same_block}thread {where.thread}, line {where.line}{target})"
+        f"({same_block}thread {where.thread}{target}, line {where.line})"
     )
 
 
@@ -184,5 +187,6 @@ def _awaited(block: Block, waiter: Waiter) -> str:
     poll: Poll | None = waiter.value
     if poll:
         return f"{poll.element} (now {poll.value})"
-    element = awaited(stuck.frames(block, waiter)[0])
+    frame = stuck.frames(block, waiter)[0]
+    element = awaited_load(frame) or awaited_atomic(frame)
     return f"{element[0]} (now {element[1]})" if element else ""

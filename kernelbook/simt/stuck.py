@@ -86,11 +86,19 @@ def standing(block: Block) -> list[str]:
         found.append(f"in {group.kind} wait {_by_line(block, list(group.lanes.values()))}")
     gone = [thread for thread, left in enumerate(block.left) if left]
     if gone:
-        has = "1 thread of the block has" if len(gone) == 1 else f"{len(gone)} threads have"
-        first = thread_text(block, gone[0])
-        which = first if len(gone) == 1 else f"first {first}"
-        found.append(f"{has} left the kernel ({which}){_by_return(block)}")
+        count = "1 thread" if len(gone) == 1 else f"{len(gone)} threads"
+        first = "" if len(gone) == 1 else "first "
+        found.append(
+            f"{count} of the block ({first}{thread_text(block, gone[0])}) left the kernel"
+            f"{at_end_or_return(block)}"
+        )
     return found
+
+
+def at_end_or_return(block: Block) -> str:
+    """Where threads leave a kernel that has early returns; "" for one that has none."""
+    by = _by_return(block)
+    return f" at its end or{by[1:]}" if by else ""
 
 
 def where_raised(error: BaseException, block: Block) -> Where:

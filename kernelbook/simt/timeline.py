@@ -134,7 +134,7 @@ class _Chart:
                 zorder=3,
             )
         axis.set_xlim(-0.5, max(end, 1.0) + 0.2)
-        axis.set_ylim(len(self.rows) - 0.4, -0.6)
+        axis.set_ylim(len(self.rows) - 0.2, -0.8)
         axis.set_yticks(range(len(self.rows)), [self._name(row) for row in self.rows])
         self._number_phases(axis)
         axis.tick_params(length=0)
@@ -165,14 +165,19 @@ class _Chart:
         upper = 0 if len(named) > 1 and y[0] <= y[1] else len(named) - 1
         for number, (recorded, (column, row)) in enumerate(named):
             site = self.recording.sites[self.recording.site[recorded]]
-            on_right = column > (left + right) / 2
-            shift = 0 if not close else 13 if number == upper else -13
+            across = (column - left) / (right - left)
+            side = "left" if across < 0.25 else "right" if across > 0.75 else "center"
+            away = 0.0
+            if not close:
+                side = "right" if across > 0.5 else "left"
+                away = -12.0 if across > 0.5 else 12.0
+            shift = 0 if not close else 16 if number == upper else -16
             axis.annotate(
                 f"{MARKERS[Kind(site.kind)][0]}, line {site.line}",
                 (column, row),
-                xytext=(-12 if on_right else 12, shift),
+                xytext=(away, shift),
                 textcoords="offset points",
-                ha="right" if on_right else "left",
+                ha=side,
                 va="center",
                 color=red,
                 zorder=6,

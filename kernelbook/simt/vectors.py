@@ -48,7 +48,9 @@ class Vector:
             kind = type(self).__name__
             raise TypeError(f"{kind} takes {self.length} elements, got {len(flat)}")
         for axis, value in zip(_AXES, flat, strict=False):
-            setattr(self, axis, self.caster.cast(value))
+            cast = self.caster.cast(value)
+            narrow = cast.dtype.kind in "iu" and cast.itemsize < 8  # as a load: computes in 64 bits
+            setattr(self, axis, cast.item() if narrow else cast)
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, axis) for axis in _AXES[: self.length])

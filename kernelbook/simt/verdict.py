@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from kernelbook.errors import SimulatorError
@@ -32,19 +31,14 @@ def first_defect(recording: Recording) -> SimulatorError | None:
     elements = suspects(recording, touches)
     found = meetings(recording, touches, elements)
     first = next(found, None)
+    race = first
     if read is not None and (first is None or touches.row[read] <= first.row):
-        late = _late_store(recording, touches, elements, read)
-        if late is None:
+        race = _late_store(recording, touches, elements, read)
+        if race is None:
             return uninitialised_error(recording, touches, read)
-    else:
-        late = None
-    if first is None:
+    if first is None or race is None:
         return None
-    race, seen = late or first, [first, *found]
-    places = _places(recording, race)
-    return race_error(
-        recording, touches, race, [one for one in seen if _places(recording, one) == places]
-    )
+    return race_error(recording, touches, race, [first, *found])
 
 
 def _late_store(
@@ -59,8 +53,3 @@ def _late_store(
         if row in meeting.others:
             return Meeting(meeting.row, meeting.element, [row])
     return None
-
-
-def _places(recording: Recording, meeting: Meeting) -> set[int]:
-    """The two sites that meet."""
-    return set(np.take(recording.site, [meeting.row, meeting.others[0]]).tolist())

@@ -57,9 +57,7 @@ class Builder:
         table = np.array(self.rows, np.int64).reshape(-1, 6).T
         names = ("site", "kind", "thread", "address", "width", "allocation")
         types = (np.int32, np.uint8, np.int32, np.int64, np.uint8, np.int32)
-        columns = {
-            n: column.astype(t) for n, t, column in zip(names, types, table, strict=True)
-        }
+        columns = {n: column.astype(t) for n, t, column in zip(names, types, table, strict=True)}
         sites = tuple(Site(Kind(k), f, self.file, n, t, o) for k, f, n, t, o in self.sites)
         return Recording(
             kernel=self.kernel, grid=self.grid, block=self.block, ndims=(1, 1), sites=sites,

@@ -139,7 +139,7 @@ def test_barrier_in_a_branch_beside_an_early_return_still_meets_one_place():
         x[t] = 1
         cuda.syncthreads()
 
-    with pytest.raises(BarrierError, match="2 on line .* 5 on line"):
+    with pytest.raises(BarrierError, match=r"2 on line .* 5 on line"):
         divergent[1, 8](np.zeros(8))
 
 

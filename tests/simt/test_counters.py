@@ -1,8 +1,9 @@
-"""The counters against numbers worked out by hand, and against what ncu counted on an H200."""
+"""The counters against numbers worked out by hand; with ncu: test_counters_benchmark.py."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -263,3 +264,55 @@ def test_table_text_and_html_say_the_same(line_of):
     assert (row["wavefronts"], row["bank_conflicts"], row["arrays"]) == (1024, 992, "s")
     assert max(map(len, text.split("\n"))) <= 120
     assert math.isclose(profile.global_load.efficiency, 1.0)
+
+
+@cuda.jit
+def add_to_one(x, out):
+    cuda.atomic.add(out, x[cuda.threadIdx.x], 1)
+
+
+def test_global_atomics_move_a_sector_as_often_as_its_busiest_address_is_hit():
+    x = cuda.to_device(np.array([0] * 3 + [1] * 9 + [8] * 20, np.int32))
+    profile = profile_of(add_to_one, 1, 32, x, cuda.to_device(np.zeros(16, np.int32)))
+    assert (profile.global_atomic.requests, profile.global_atomic.sectors) == (1, 9 + 20)
+
+
+def shared_load(words, size: int, lanes=LANES) -> tuple[int, int]:
+    words, lanes = np.asarray(words), np.asarray(lanes)
+    width = np.full(len(words), size)
+    zeros = np.zeros_like(words)
+    cost = banks.wavefronts(zeros, lanes, size * words, width, 1, Kind.LOAD)
+    return int(cost.used[0]), int(cost.ideal[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "expected"),
+    [
+        pytest.param(LANES // 2, 8, (1, 1), id="neighbours agree"),
+        pytest.param(LANES // 4 * 2 + LANES % 2, 8, (1, 1), id="the next but one agrees"),
+        pytest.param(LANES % 16, 8, (2, 2), id="halves agree, which helps nothing"),
+        pytest.param(LANES // 2, 16, (2, 2), id="neighbours agree, sixteen bytes"),
+        pytest.param(LANES % 2 * 32, 8, (2, 1), id="two words of one bank"),
+    ],
+)
+def test_wavefronts_wide_load_of_paired_lanes_takes_twice_as_many(words, size, expected):
+    assert shared_load(words, size) == expected
+    assert shared(words, size)[1] == size // 4  # a store never does
+
+
+def test_wavefronts_wide_load_a_missing_lane_agrees_with_any():
+    assert shared_load(LANES[::2], 8, LANES[::2]) == (2, 1)
+
+
+def test_counts_of_two_launches_add_up():
+    profile = counters.count(recording([(0, t, t) for t in range(32)], 32))
+    both = profile + profile
+    assert (both.global_load.requests, both.sectors, both.coalesced) == (2, 8, True)
+
+
+def test_table_incomplete_record_says_so():
+    whole = recording([(0, t, t) for t in range(32)], 32)
+    cut = counters.count(replace(whole, truncated=True))
+    assert not cut.complete
+    assert "not complete" in str(cut)
+    assert "not complete" not in str(counters.count(whole))

@@ -5,9 +5,10 @@ import gc
 
 import numpy as np
 import pytest
+from numba import cuda
 
-from kernelbook import poison
-from kernelbook.simt import guard
+from kernelbook import poison, simt
+from kernelbook.simt import BoundsError, guard
 
 
 def write_byte(array, offset: int) -> None:
@@ -92,10 +93,45 @@ def test_copied_keeps_values_and_order():
     assert guard.damaged(made) is not None
 
 
+@cuda.jit
+def set_first(x):
+    x[0] = 1
+
+
+def test_launch_after_which_a_zone_is_damaged_is_reported_once():
+    x = cuda.to_device(np.zeros(3, np.float32))
+    write_byte(x.memory, x.nbytes + 4)
+    with simt.diagnosis():
+        with pytest.raises(BoundsError, match=r"set_first: wrote 1 byte behind its end.*, of x,"):
+            set_first[1, 1](x)
+        set_first[1, 1](x)
+    assert x[0] == 1
+
+
+def test_launch_without_diagnosis_looks_at_no_zone():
+    x = cuda.to_device(np.zeros(3, np.float32))
+    write_byte(x.memory, -1)
+    set_first[1, 1](x)
+    assert x[0] == 1
+
+
+def test_host_array_lies_between_zones_while_a_diagnosed_launch_runs():
+    with simt.diagnosis():
+        memory, _ = cuda.InOut(np.zeros(3, np.float32)).stage()
+    write_byte(memory, memory.nbytes)
+    assert guard.damaged(memory) is not None
+
+
+def test_copied_python_objects_have_no_zones():
+    made = guard.copied(np.array([{}, None], object))
+    assert made.tolist() == [{}, None]
+    assert guard.damaged(made) is None
+
+
 def test_guarded_memory_that_is_gone_is_forgotten():
+    gc.collect()
     before = len(guard._guarded)
     array = guard.guarded(3, np.dtype(np.int8))
     assert len(guard._guarded) == before + 1
     del array
-    gc.collect()
     assert len(guard._guarded) == before

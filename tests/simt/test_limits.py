@@ -5,7 +5,7 @@ import pytest
 from numba import cuda
 
 from kernelbook.errors import KernelbookError
-from kernelbook.simt import LaunchError, device, occupancy
+from kernelbook.simt import LaunchError, device, occupancy, resources
 
 
 @cuda.jit
@@ -14,11 +14,25 @@ def touch(x):
 
 
 @cuda.jit
-def greedy(x, out):
+def add_next(x, out):
     i = cuda.grid(1)
     a0 = x[i]
     a1 = x[i + 1]
     out[i] = a0 + a1
+
+
+@cuda.jit
+def hungry(x, turns):
+    """Sixty-four doubles that live through a loop of unknown length: 128 registers and more."""
+    i = cuda.grid(1)
+    kept = cuda.local.array(64, np.float64)
+    for k in range(64):
+        kept[k] = x[(i + k) % x.size]
+    for _ in range(turns):
+        for k in range(64):
+            kept[k] = kept[k] * kept[(k + 1) % 64] + kept[(k + 7) % 64]
+    for k in range(64):
+        x[i] += kept[k]
 
 
 @pytest.fixture(autouse=True)
@@ -172,46 +186,40 @@ def test_launch_beyond_launch_bounds_is_refused(bounds):
     assert x.all()
 
 
-@pytest.mark.parametrize(
-    ("args", "signature"),
-    [
-        ((np.zeros(3, np.float32), 4), "float32[::1], int64"),
-        ((np.zeros((2, 3)), np.float32(1)), "float64[:, ::1], float32"),
-        ((np.zeros((2, 3), order="F"), 1.5), "float64[::1, :], float64"),
-        ((np.zeros((4, 6))[::2, ::2], True), "float64[:, :], boolean"),
-        ((cuda.In(np.zeros(2, np.int8)), np.bool_(1)), "int8[::1], boolean"),
-        ((np.zeros(2, np.bool_), np.uint16(1), 1j), "boolean[::1], uint16, complex128"),
-        (((1, 2),), None),
-        ((np.zeros(2, "f4,f4"),), None),
-        ((np.zeros(()),), None),
-    ],
-)
-def test_signature_of_arguments(args, signature):
-    from kernelbook.compilers import resources
-
-    assert resources.signature_of(args) == signature
-    on_device = tuple(cuda.to_device(a) if type(a) is np.ndarray and a.flags.c_contiguous
-                      else a for a in args)  # fmt: skip
-    assert resources.signature_of(on_device) == signature
-
-
 def test_registers_of_a_kernel_come_from_the_real_compile():
-    from kernelbook.compilers import resources
-
     args = np.zeros(4, np.float32), np.zeros(4, np.float32)
-    compiled = resources.compiled_for(greedy, args)
-    assert compiled is resources.compiled_for(greedy, args)
-    assert 8 <= resources.registers_of(greedy, args) <= 32
-    assert compiled.shared_bytes == 0
-    assert resources.registers_of(greedy, args, (7, 5)) is not None
+    compiled, why = resources.compiled_for(add_next, args)
+    assert compiled is resources.compiled_for(add_next, args)[0]
+    assert why == ""
+    assert 8 <= resources.registers_of(add_next, args) <= 32
+    device.use("T4")
+    on_t4, _ = resources.compiled_for(add_next, args)
+    assert ".target sm_75" in on_t4.ptx
 
 
 def test_registers_of_a_kernel_that_cannot_be_compiled_are_unknown():
-    from kernelbook.compilers import resources
-
     @cuda.jit
     def inner(x):
         x[0] = 1
 
+    @cuda.jit(launch_bounds=32)
+    def bounded(x):
+        x[0] = 1
+
     assert resources.registers_of(inner, (np.zeros(1),)) is None
-    assert resources.registers_of(touch, ((1, 2),)) is None
+    assert resources.registers_of(touch, (["a list"],)) is None
+    compiled, why = resources.compiled_for(bounded, (np.zeros(1),))
+    assert compiled is None
+    assert "launch_bounds" in why
+
+
+def test_connect_refuses_what_the_real_compile_has_no_registers_for():
+    resources.connect()
+    x = np.zeros(1024)
+    with pytest.raises(LaunchError) as caught:
+        hungry[1, 1024](x, 3)
+    registers = resources.registers_of(hungry, (x, 3))
+    assert f"1,024 threads with {registers} registers each" in str(caught.value)
+    hungry[1, 256](x, 3)
+    touch[1, 1024](x)
+    assert x.all()

@@ -296,6 +296,11 @@ def test_theoretical_unknown_registers_are_no_limit():
     assert found.limited_by == ("blocks",)
 
 
+def test_theoretical_more_registers_than_a_thread_can_have_fit_nowhere():
+    assert occupancy.theoretical(32, 255, 0, device.named("H200")).blocks_per_sm == 8
+    assert occupancy.theoretical(32, 256, 0, device.named("H200")).blocks_per_sm == 0
+
+
 def test_theoretical_without_threads_is_refused():
     with pytest.raises(ValueError, match="at least one thread"):
         occupancy.theoretical(0, 32)

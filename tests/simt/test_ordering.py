@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numba import cuda
 
 from kernelbook import poison, simt
-from kernelbook.simt import ordering
+from kernelbook.simt import ordering, spans
 from kernelbook.simt.clocks import LEGACY, Clocks
 from kernelbook.simt.errors import HostOrderError
 
@@ -106,6 +106,9 @@ def waits():
     def by_copying(stream):
         cuda.to_device(np.ones(1)).copy_to_host()
 
+    def by_a_pageable_copy_on_the_stream(stream):
+        cuda.to_device(np.ones(1)).copy_to_host(stream=stream)
+
     def by_an_element(stream):
         assert cuda.to_device(np.ones(1))[0] == 1
 
@@ -124,6 +127,7 @@ def waits():
         by_asking,
         by_another_stream,
         by_copying,
+        by_a_pageable_copy_on_the_stream,
         by_an_element,
         by_a_plain_launch,
         by_a_callback,
@@ -246,6 +250,19 @@ def test_other_elements_of_a_mapped_array_are_free():
         out[N // 2 - 1]
 
 
+def test_elements_between_those_that_a_launch_writes_are_free():
+    @cuda.jit
+    def ends(out):
+        out[cuda.threadIdx.x * (N - 1)] = 5
+
+    out = ones(cuda.mapped_array)
+    ends[1, 2](out)
+    assert out[1 : N - 1].tolist() == [1] * (N - 2)
+    for end in (0, N - 1):
+        with pytest.raises(HostOrderError):
+            out[end]
+
+
 def test_result_of_arithmetic_on_a_mapped_array_is_an_array_of_its_own():
     x = ones(cuda.mapped_array)
     y = x + 1
@@ -322,6 +339,16 @@ def test_pinned_source_overwritten_unseen_is_reported_at_the_wait():
         with pytest.raises(HostOrderError, match=r"source of the copy of source .* overwritten"):
             stream.synchronize()
     cuda.synchronize()
+
+
+def test_pinned_argument_that_is_only_read_is_not_overwritten_before_the_wait():
+    stream = cuda.stream()
+    x, out = ones(cuda.pinned_array), cuda.device_array(N, np.float32)
+    copy[1, N, stream](cuda.In(x), out)
+    with pytest.raises(HostOrderError, match="overwrites x while the copy of x"):
+        x.fill(3)
+    stream.synchronize()
+    x.fill(3)
 
 
 def test_pinned_buffer_there_and_back_on_one_stream_is_accepted():
@@ -465,6 +492,26 @@ def test_copy_to_host_on_another_stream_than_the_launch_is_reported():
     double[1, N, a](x)
     with pytest.raises(HostOrderError, match=r"the copy to .* reads .* while double"):
         x.copy_to_host(stream=b)
+
+
+def test_copy_on_the_device_and_launch_on_another_stream_are_reported():
+    a, b = cuda.stream(), cuda.stream()
+    x, y, out = (cuda.to_device(ones()) for _ in range(3))
+    x.copy_to_device(y, stream=a)
+    copy[1, N, b](y, out)
+    with pytest.raises(HostOrderError, match=r"copy \(stream b\) reads x while a copy on the"):
+        copy[1, N, b](x, out)
+
+
+def test_span_of_memory_that_is_gone_meets_nothing():
+    here, there = np.zeros(4), np.zeros(4)
+    span = spans.whole(here, "x")
+    elsewhere = spans.Span("y", spans.whole(there, "y").root, span.runs)
+    assert span.meets(spans.whole(here[1:2], "x"))
+    assert not span.meets(elsewhere)
+    gone = spans.Span("x", span.root, span.runs)
+    del here
+    assert not gone.meets(gone)
 
 
 def test_array_made_with_a_stream_copies_on_it():

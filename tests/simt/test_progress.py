@@ -351,10 +351,27 @@ def test_spin_on_a_thread_that_returned_names_both_lines(schedule, line_of):
     spin, left = line_of(early, "while"), line_of(early, "return")
     assert message.startswith(
         f"early, block 0, thread 0, line {spin}: waits for flag[3] (now 0) to change; "
-        "no thread that could still run writes it; 63 threads have left the kernel (first 1), by "
-        f"the return on line {left}. "
+        "no thread that could still run writes it; 63 threads of the block (first 1) left the "
+        f"kernel at its end or by the return on line {left}. "
     )
     assert message.endswith(f"\n    {spin} | while cuda.atomic.add(flag, 3, 0) == 0:")
+
+
+def test_spin_on_a_block_that_returned_names_the_return(line_of):
+    @cuda.jit
+    def early(flag, n):
+        if cuda.blockIdx.x >= n:
+            return
+        if cuda.blockIdx.x == 0:
+            await_value(flag, 0, 1)
+        else:
+            cuda.atomic.exch(flag, 0, 1)
+
+    early[2, 1](ints(1), 2)
+    message = deadlock(early[2, 1], ints(1), 1)
+    left = line_of(early, "return")
+    assert f"1 block has left the kernel at its end or by the return on line {left}" in message
+    assert f"called from early, line {line_of(early, 'await_value')}: waits for" in message
 
 
 def test_spin_on_a_thread_behind_the_barrier_names_the_barrier(line_of):
@@ -369,6 +386,7 @@ def test_spin_on_a_thread_behind_the_barrier_names_the_barrier(line_of):
             cuda.atomic.exch(flag, 0, 1)
 
     message = deadlock(crossed[1, 64], ints(1))
+    assert "waits for flag[0] (now 0) to change" in message
     assert f"at the barrier wait 63 on line {line_of(crossed, 'syncthreads')}" in message
 
 
@@ -386,8 +404,7 @@ def test_two_locks_in_opposite_order_name_both_threads(line_of):
     message = deadlock(opposite[2, 1], ints(2))
     assert "block 0, thread 0, in acquire, line" in message
     assert "waits for lock[1] (now 1) to change" in message
-    assert "1 more thread waits in a loop (block 1, thread 0, line" in message
-    assert "for lock[0] (now 1)" in message
+    assert "1 more thread waits in a loop (block 1, thread 0 for lock[0] (now 1), line" in message
 
 
 def test_spin_on_blocks_that_have_not_started_counts_them(monkeypatch):

@@ -1,12 +1,12 @@
 """Random programs of barriers and shared memory, against an oracle in plain Python.
 
 A program is a row of phases. In a phase a thread reads some cells and then stores to, or adds
-atomically to, one cell; what stands between two phases orders nothing, a warp, a block or the grid.
-The oracle runs the threads one after the other and lists all pairs of accesses that conflict:
-different threads, one byte, at least one plain access and one that writes, and nothing between that
-orders the two. A launch must raise RaceError exactly when there is such a pair, name the lines of
-one, and otherwise give the oracle's values, in every schedule. Messages passed by atomics and
-fences have an oracle of their own.
+atomically to, one cell; what stands between two phases orders nothing, half a warp, a warp, the
+block or the grid. The oracle runs the threads one after the other and lists all pairs of accesses
+that conflict: different threads, one byte, at least one plain access and one that writes, and
+nothing between that orders the two. A launch must raise RaceError exactly when there is such a
+pair, name the lines of one, and otherwise give the oracle's values, in every schedule. Messages
+passed by atomics and fences have an oracle of their own.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ OCTETS = "o0"  # the bytes of s0
 MODULUS = 1009
 SYNCS = {
     "none": "pass",
+    "vote": "cuda.any_sync(0xFFFFFFFF, True)",  # meets, but orders nothing
+    "half": "cuda.syncwarp(0x0000FFFF if t % 32 < 16 else 0xFFFF0000)",
     "warp": "cuda.syncwarp()",
     "block": "cuda.syncthreads()",
     "grid": "cuda.cg.this_grid().sync()",
 }
 quick = settings(max_examples=60, deadline=None, derandomize=True)
+thorough = settings(quick, max_examples=250)
 
 
 @dataclass(frozen=True)
@@ -199,8 +202,12 @@ def ordered(program: Program, a: Access, b: Access) -> bool:
     between = {phase.sync for phase in program.phases[a.phase : b.phase]}
     if a.block != b.block:
         return "grid" in between
-    same_warp = a.thread // WARP == b.thread // WARP
-    return bool(between & {"grid", "block"}) or ("warp" in between and same_warp)
+    same_warp, same_half = (a.thread // size == b.thread // size for size in (WARP, WARP // 2))
+    return (
+        bool(between & {"grid", "block"})
+        or ("warp" in between and same_warp)
+        or ("half" in between and same_half)
+    )
 
 
 def launch(program: Program, x, seed: int):
@@ -299,7 +306,7 @@ def test_program_with_a_conflict_added_is_reported(program, seed, data):
     assert require_same(replace(program, phases=phases), seed)
 
 
-@quick
+@thorough
 @given(any_programs, seeds)
 def test_any_program_is_reported_exactly_when_it_races(program, seed):
     require_same(program, seed)

@@ -333,3 +333,13 @@ def test_schedule_is_recorded_and_replays(seed):
     assert first.schedule == seed
     assert (first.thread == again.thread).all()
     assert (first.thread != natural.thread).any()
+
+
+def test_instruction_is_one_site_however_often_it_runs():
+    @cuda.jit
+    def copy(x, out):
+        i = cuda.grid(1)
+        out[i] = x[i]
+
+    recording = recorded(copy[4, 64], np.zeros(256, np.float32), np.zeros(256, np.float32))
+    assert len(recording.sites) == 2, "CPython names a specialised instruction by another offset"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from kernelbook import poison
 from kernelbook.simt import KernelError, LaunchError
 
 WIDTH = 8
@@ -81,7 +82,7 @@ def test_fresh_memory_is_poisoned():
     out = np.zeros(3)
     stale[1, 1](out)
     assert np.isnan(out[:2]).all()
-    assert out[2] == np.int32(np.uint32(0xA5A5A5A5).view(np.int32))
+    assert out[2] == np.full(4, poison.BYTE, np.uint8).view(np.int32)[0]
 
 
 def test_dynamic_shared_arrays_lie_on_the_same_memory():

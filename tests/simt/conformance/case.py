@@ -140,9 +140,20 @@ def decoded(output: dict[str, Any]) -> np.ndarray[Any, Any]:
 def ulps(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> Iterator[int]:
     """How far each element is off: 0 for equal bits and for two NaNs, in units in the last place.
 
+    The units are those of the narrowest type that holds all numbers of both, since a result is
+    stored in a wider type to show its own: a float32 that ought to be a float64 is far off.
     Integers count their difference. A NaN, an infinity or a zero of another sign where the other
     has none is as far as can be.
     """
+    for kind in (np.float16, np.float32):
+        with np.errstate(over="ignore"):
+            narrow = found.astype(kind), wanted.astype(kind)
+        if found.dtype.kind == "f" and all(
+            np.array_equal(x, y, equal_nan=True)
+            for x, y in zip(narrow, (found, wanted), strict=True)
+        ):
+            found, wanted = narrow
+            break
     for a, b in zip(found.tolist(), wanted.tolist(), strict=True):
         if found.dtype.kind != "f":
             yield abs(int(a) - int(b))

@@ -69,8 +69,8 @@ def transcendental(a, exponential, power, logarithm, hyperbolic):
 
 
 @conformance(
-    1, 8, args=(array([0.1, 0.5, 1.0, 2.5], "float32"), *(out(F, 4) for _ in "1234")), ulp=16,
-    why="the fast functions are the device's approximations, exact ones stand here",
+    1, 8, args=(array([0.1, 0.5, 1.0, 2.5], "float32"), *(out(F, 4) for _ in "1234")), ulp=48,
+    why="approximations, with an absolute error of up to 2**-21.4 (CUDA programming guide)",
 )  # fmt: skip
 def fast_functions(a, exponential, sine, logarithm, quotient):
     i = cuda.grid(1)

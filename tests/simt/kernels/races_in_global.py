@@ -447,3 +447,19 @@ def spin_lock_without_fences(x, lock, out):
             cuda.nanosleep(100)
         out[0] += mine  # both
         cuda.atomic.exch(lock, 0, 0)
+
+
+@race(
+    BLOCKS,
+    N,
+    lambda: (zeros(1, np.int32), zeros(BLOCKS, np.int32)),
+    lambda ticket, out: np.arange(BLOCKS),
+    array="ticket",
+)
+@cuda.jit
+def counter_reset_by_the_first_block(ticket, out):
+    if cuda.threadIdx.x == 0:
+        taken = cuda.atomic.add(ticket, 0, 1)  # second
+        if taken == 0:
+            ticket[0] = 0  # first
+        cuda.atomic.add(out, taken, taken)

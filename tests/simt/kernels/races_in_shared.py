@@ -529,3 +529,70 @@ def store_in_a_device_function(x, out):
     t = cuda.threadIdx.x
     publish(s, t, x[t])
     out[t] = s[N - 1 - t]  # second
+
+
+@race(1, N, line, lambda x, out: x[::-1], array="s")
+@cuda.jit
+def writer_returns_before_the_barrier(x, out):
+    s = cuda.shared.array(N, float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # first
+    out[t] = x[N - 1 - t]
+    if t >= HALF:
+        return
+    cuda.syncthreads()
+    out[t] = s[N - 1 - t]  # second
+
+
+@race(1, N, lambda: (floats(N), unwritten(N // 2)), lambda x, out: x[:32] + x[32:], array="s")
+@cuda.jit
+def barrier_replaced_by_a_fence(x, out):
+    s = cuda.shared.array(N, float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # first
+    cuda.threadfence_block()
+    if t < HALF:
+        out[t] = s[t] + s[t + HALF]  # second
+
+
+@race(1, 32, lambda: (floats(32), unwritten(16)), lambda x, out: x[:16] + x[16:], array="s")
+@cuda.jit
+def syncwarp_after_the_read(x, out):
+    s = cuda.shared.array(32, float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # first
+    if t < 16:
+        s[t] += s[t + 16]  # second
+    cuda.syncwarp()
+    if t < 16:
+        out[t] = s[t]
+
+
+@race(1, (T, T), square, lambda x, out: np.cumsum(x, 1), array="tile")
+@cuda.jit
+def row_scan_2d_in_one_buffer(x, out):
+    tile = cuda.shared.array((T, T), float32)
+    col, row = cuda.threadIdx.x, cuda.threadIdx.y
+    tile[row, col] = x[row, col]
+    cuda.syncthreads()
+    step = 1
+    while step < T:
+        if col >= step:
+            tile[row, col] += tile[row, col - step]  # both
+        cuda.syncthreads()
+        step *= 2
+    out[row, col] = tile[row, col]
+
+
+@race(1, 32, lambda: (floats(32), unwritten(32)), lambda x, out: x[::-1], array="s")
+@cuda.jit
+def vote_then_syncwarp_of_half_the_lanes_each(x, out):
+    s = cuda.shared.array(32, float32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # first
+    cuda.all_sync(FULL, True)
+    if t < 16:
+        cuda.syncwarp(0x0000FFFF)
+    else:
+        cuda.syncwarp(0xFFFF0000)
+    out[t] = s[31 - t]  # second
