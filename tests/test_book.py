@@ -168,7 +168,7 @@ def test_chapter_code_fits_the_page(page: Path) -> None:
 
 @chapters
 def test_chapter_figures_have_alternative_text(page: Path) -> None:
-    drawn = [c for c in cells_of(page) if "plt.show()" in c or "lab.show_accesses(" in c]
+    drawn = [c for c in cells_of(page) if "plt.show()" in c]  # the simulator's bring their own
     assert drawn
     for cell in drawn:
         assert re.search(r"^ +alt: (\|\n +)?\S.{30,}", cell, re.M), cell[:200]
@@ -338,12 +338,31 @@ def test_built_pages_load_nothing_from_the_network(built: Path) -> None:
 
 def test_built_chapter_shows_the_simulators_own_words(built: Path) -> None:
     html = (built / "chapters/03-cuda/02-first-cuda.html").read_text(encoding="utf-8")
-    assert "thread 232, line 4" in html
+    assert re.search(r"BoundsError: .*, thread 2\d\d, line 4: reads x\[1\d{3}\], size 1000", html)
+    assert re.search(r"RaceError: .* thread 0, line 6: reads s_x\[63\], which thread 63 writes", html)
     assert "36 of 64 threads reached the barrier" in html
+    assert re.search(r"sequential +( \d){8} +\d+ +(\d+) +\2\n", html)  # no wavefront is wasted
     assert "Traceback" not in html
     assert "st.global" in html  # the real compiler was there
     notebook = json.loads((built / "_sources/chapters/03-cuda/02-first-cuda.ipynb").read_text())
     assert notebook["nbformat"] == 4
+
+
+def test_built_simulator_page_judges_by_the_record_and_numba_by_the_value(built: Path) -> None:
+    html = (built / "book/simulator.html").read_text(encoding="utf-8")
+    assert "line 9: reads partial[0], which block 0, thread 0 writes on line 4" in html
+    assert "the sum is 10.0, and nothing was found" in html  # with the fences
+    said = dict(re.findall(r"(?:wrong|right): (\w+) +(\w+(?: \w+)? +.+)", html))
+    assert {name: tuple(re.split("  +", both)) for name, both in said.items()} == {
+        "plain_addition": ("RaceError", "right value"),
+        "no_barrier": ("UninitialisedError", "right value"),
+        "half_at_the_barrier": ("BarrierError", "right value"),
+        "index_minus_one": ("BoundsError", "right value"),
+        "two_arrays_on_a_line": ("right value", "wrong value"),
+        "ballot": ("right value", "AttributeError"),
+    }
+    assert "kb-player" in html
+    assert "Traceback" not in html
 
 
 def test_built_set_up_page_shows_what_the_doctor_said(built: Path) -> None:

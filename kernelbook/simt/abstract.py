@@ -6,7 +6,8 @@ module, a function, a type), or "" when nothing is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,18 @@ import numpy as np
 from kernelbook.simt import numeric
 from kernelbook.simt.memory import Array
 
-INDEX_BITS = 40  # what a position in a grid or an array never exceeds
-COUNTED_BITS = 60  # what a sum of indices over a loop never exceeds: the loop would take days
+INDEX_BITS = 26  # of a position in a grid or an array: a simulated launch has not more threads
+FEW_BITS = 20  # a sum of terms that are smaller by so much does not grow within any loop run here
+COUNTED_BITS = 62  # of a sum over a loop, which would have to run for days to exceed it
 
 
 @dataclass(frozen=True)
 class Value:
     """One abstract value. ``bits``: an integer's magnitude is at most ``2 ** bits``.
 
-    wide: an integer that may be a NumPy scalar of 64 bits, or a truth value that may be NumPy's. items: a tuple's
-    elements. element, ndim: an array's. object: what an "object" is, or a literal integer.
+    wide: an integer that may be a NumPy scalar of 64 bits, or a truth value that may be NumPy's.
+    items: a tuple's elements. element, ndim: an array's. object: what an "object" is, or a literal
+    integer.
     """
 
     kind: str = ""
@@ -58,6 +61,9 @@ def scalar(kind: str, bits: int = 0, wide: bool = False) -> Value:
     return Value(kind, bits or full if kind in numeric.INTEGERS else 0, wide)
 
 
+_INTS = tuple(scalar("int64", bits) for bits in (20, 31, 63))  # few, so that few kernels differ
+
+
 def array(element: str, ndim: int) -> Value:
     """An array; nothing is known about one with elements that are no numbers."""
     return Value("array", element=element, ndim=ndim) if element in numeric.WIDTH else UNKNOWN
@@ -86,11 +92,12 @@ def of(value: Any) -> Value:
         return scalar("bool", wide=isinstance(value, np.bool_))
     if value.__class__ is int:
         return literal(value)
-    if isinstance(value, (float, complex, np.number)):
-        kind = np.asarray(value).dtype.name
-        return scalar(kind, wide=kind in ("int64", "uint64"))
     if isinstance(value, (Array, np.ndarray)):
-        return array(value.dtype.name, value.ndim)
+        return _array_of(value.dtype, value.ndim)
+    if isinstance(value, np.number):
+        return loaded(value.dtype.name)
+    if isinstance(value, (float, complex)):
+        return scalar("float64" if isinstance(value, float) else "complex128")
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple_of(*map(of, value))
     return Value("object", object=value)
@@ -98,12 +105,14 @@ def of(value: Any) -> Value:
 
 def of_argument(value: Any) -> Value:
     """As :func:`of`, without the value: another launch may have another."""
+    if isinstance(value, Array):
+        return _array_of(value.dtype, value.ndim)
+    if value.__class__ is int:
+        return next(kind for kind in _INTS if abs(value) >> kind.bits == 0 or kind is _INTS[-1])
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple_of(*map(of_argument, value))
     known = of(value)
-    if known.kind == "object":
-        return UNKNOWN
-    return scalar("int64") if value.__class__ is int else replace(known, object=None)
+    return UNKNOWN if known.kind == "object" else known
 
 
 def known_arguments(given: tuple[Any, ...], passed: tuple[Any, ...]) -> tuple[Value, ...]:
@@ -113,6 +122,11 @@ def known_arguments(given: tuple[Any, ...], passed: tuple[Any, ...]) -> tuple[Va
     """
     pairs = zip(given, passed, strict=True)
     return tuple(of_argument(a if isinstance(a, np.integer) else b) for a, b in pairs)
+
+
+@lru_cache(maxsize=256)
+def _array_of(dtype: np.dtype[Any], ndim: int) -> Value:
+    return array(dtype.name, ndim)
 
 
 def joined(left: Value, right: Value) -> Value:
@@ -125,7 +139,9 @@ def joined(left: Value, right: Value) -> Value:
         return Value(kind, bits, left.wide or right.wide)
     if left.kind == right.kind == "tuple" and len(left.items) == len(right.items):
         items = tuple(
-            joined(a, b) if not differs(a, joined(a, b)) and not differs(b, joined(a, b)) else UNKNOWN
+            joined(a, b)
+            if not differs(a, joined(a, b)) and not differs(b, joined(a, b))
+            else UNKNOWN
             for a, b in zip(left.items, right.items, strict=True)
         )
         return tuple_of(*items)

@@ -156,7 +156,7 @@ def _draw(recording: Recording, request: Request, count: int, title: str) -> fig
     axis.set_ylim(banks.BANKS - 0.4, -0.6 - (len(_depths(cells)) > 1))
     axis.set_xticks([n + 0.5 for n in _ticks(turns)], [str(n + 1) for n in _ticks(turns)])
     axis.set_yticks(range(0, banks.BANKS, 4))
-    axis.set_xlabel("wavefront; a number in a box is a lane")
+    axis.set_xlabel("wavefront" + ("; a number is a lane" if turns <= MOST_NUMBERED else ""))
     axis.set_ylabel("bank")
     said = _sentence(request)
     heading = title or f"line {site.line} | {site.text}"
@@ -228,7 +228,7 @@ def _label(axis: Axes, cells: list[Cell], turns: int) -> None:
         by_bank.setdefault(cell.bank, []).extend(cell.lanes)
     for bank, lanes in by_bank.items():
         text = f"lanes {_ranges(sorted(set(lanes)))}"
-        axis.text(0.5, bank, text, color=paper, ha="left", va="center_baseline")
+        axis.text(1.3, bank, text, color=paper, ha="left", va="center_baseline")
 
 
 def _ranges(lanes: Sequence[int]) -> str:

@@ -22,7 +22,7 @@ _TRUTH = (math.isnan, math.isinf, math.isfinite)
 
 def cast_kind(function: Any) -> str:
     """The scalar type that a call of ``function`` converts to, or ""."""
-    if isinstance(function, types.Type) or (
+    if isinstance(function, (types.Type, str)) or (
         isinstance(function, type) and issubclass(function, np.generic)
     ):
         try:
@@ -113,8 +113,6 @@ def _array(arguments: tuple[Value, ...]) -> Value:
         return UNKNOWN
     shape, element = arguments[:2]
     kind = cast_kind(element.object)
-    if isinstance(element.object, str):
-        kind = np.dtype(element.object).name
     if shape.kind == "tuple":
         return array(kind, len(shape.items))
     return array(kind, 1) if shape.is_integer else UNKNOWN

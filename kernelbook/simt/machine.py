@@ -109,16 +109,24 @@ def float_remainder(a: Any, b: Any) -> Any:
 
 def smaller(a: Any, b: Any) -> Any:
     """``min(a, b)`` of floats of one type: a NaN counts as missing, -0.0 is below 0.0."""
+    if a < b:
+        return a
+    if b < a:
+        return b
     if a == b:
         return a if np.signbit(a) else b
-    return a if a < b or b != b else b
+    return b if a != a else a
 
 
 def larger(a: Any, b: Any) -> Any:
     """``max(a, b)`` of floats of one type: a NaN counts as missing, -0.0 is below 0.0."""
+    if a > b:
+        return a
+    if b > a:
+        return b
     if a == b:
         return b if np.signbit(a) else a
-    return a if a > b or b != b else b
+    return b if a != a else a
 
 
 def round_to_int(x: Any) -> Any:

@@ -490,6 +490,51 @@ class RecordedNarrowMatrix(RecordedMatrix):
         return self.load(ij)
 
 
+class RecordedRecords(Recorded):
+    """Elements with fields, any number of axes: each field that is touched is an access."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        at = index if isinstance(index, tuple) else (index,)
+        if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
+            return Fields(self, self.element(at, "reads"))
+        return super().load(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.store(index, value.whole() if isinstance(value, Fields) else value)
+
+    def field(self, name: str) -> Array:
+        """The array of one field. Raises AttributeError when the records have no such field."""
+        if name not in (self.dtype.fields or {}):
+            known = ", ".join(self.dtype.names or ())
+            raise AttributeError(f"{self.label()} has no field {name!r}; it has {known}")
+        return self.view_of(np.asarray(self.data)[name], name)
+
+
+class Fields:
+    """One element of an array of records: ``.name`` and ``["name"]`` reach its fields."""
+
+    __slots__ = ("_array", "_at")
+
+    def __init__(self, array: RecordedRecords, at: Index) -> None:
+        object.__setattr__(self, "_array", array)
+        object.__setattr__(self, "_at", at)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._array.field(name).load(self._at)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._array.field(name).store(self._at, value)
+
+    __getitem__ = __getattr__
+    __setitem__ = __setattr__
+
+    def whole(self) -> Any:
+        """The record as a value: every byte of it is read."""
+        return self._array.load(self._at)
+
+
 _PLAIN: dict[tuple[int, bool], type[Array]] = {
     (1, False): Vector,
     (1, True): NarrowVector,
@@ -525,6 +570,8 @@ def wrap(
     if log is None:
         return _PLAIN.get(shape, Array)(data, name, space)
     region = region or log.memory.region(data, name, space, owner)
+    if data.dtype.fields is not None:
+        return RecordedRecords(data, name, space, log, region)
     return _RECORDED.get(shape, Recorded)(data, name, space, log, region)
 
 

@@ -1,4 +1,4 @@
-"""Numba's rules for the type of a result, as names of NumPy types: ``kind("add", "uint8", "int64")``.
+"""Numba's rules for the type of a result: ``kind("add", "uint8", "int64")`` is "int64".
 
 Integers of any width compute in 64 bits, unsigned only where both are. A float32 stays one beside
 a float32 or an integer that it holds exactly, and becomes a float64 beside any other.
@@ -83,7 +83,9 @@ def _widest(left: str, right: str, beside: dict[str, dict[str, str]]) -> str:
     a, b = parts.get(left, left), parts.get(right, right)
     if a in INTEGERS:
         a, b = b, a
-    found = beside.get(a, {}).get(b, "float64") if b in INTEGERS else max(a, b, key=WIDTH.__getitem__)
+    found = (
+        beside.get(a, {}).get(b, "float64") if b in INTEGERS else max(a, b, key=WIDTH.__getitem__)
+    )
     if left in COMPLEX or right in COMPLEX:
         return "complex128" if found == "float64" else "complex64"
     return found

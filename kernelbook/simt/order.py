@@ -88,10 +88,8 @@ def _events(
     fences = np.flatnonzero(recording.kind == Kind.FENCE)
     fences = np.union1d(fences, np.flatnonzero(recording.kind == Kind.FENCE_BLOCK))
     wanted = suspect[touches.element]
-    if len(fences):  # then atomics anywhere pass messages on, and stores end them
-        atomic = np.zeros(touches.size, np.bool_)
-        atomic[touches.element[touches.kind == Kind.ATOMIC]] = True
-        wanted |= atomic[touches.element] & (touches.kind != Kind.LOAD)
+    if len(fences):  # then atomics anywhere pass messages on
+        wanted |= touches.kind == Kind.ATOMIC
     number = np.flatnonzero(wanted)
     row = np.concatenate([touches.row[number], fences])
     element = np.concatenate([touches.element[number], np.full(len(fences), -1)])
@@ -233,7 +231,8 @@ class _History:
     def pass_on(self, row: int, element: int, kind: int, thread: int) -> None:
         """What an access means for messages and for later accesses to the same element."""
         if kind == _STORE:
-            # Within a block there is no need: whoever may store has taken the message already.
+            # On suspects alone, and not within a block: elsewhere whoever is ordered to store has
+            # taken the message already.
             self.messages.pop(element, None)
         if kind != _ATOMIC:
             return

@@ -81,8 +81,9 @@ class Player:
 
     def _table(self) -> str:
         """The first steps as a plain table: what is left where scripts are taken out."""
+        left = 'style="text-align:left"'  # notebooks set tables to the right
         rows = "".join(
-            f"<tr><td>{n}</td><td>{escape(said)}</td></tr>"
+            f"<tr><td>{n}</td><td {left}>{escape(said)}</td></tr>"
             for n, said in enumerate(self.said[:MOST_TABLE_ROWS], 1)
         )
         more = len(self.said) - MOST_TABLE_ROWS
@@ -90,8 +91,8 @@ class Player:
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
         return (
             f'<div class="kb-static"><p><b>{escape(self.title)}</b></p>{remarks}<table><thead><tr>'
-            f"<th>step</th><th>what happens</th></tr></thead><tbody>{rows}</tbody></table>{rest}"
-            "</div>"
+            f"<th>step</th><th {left}>what happens</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"{rest}</div>"
         )
 
 

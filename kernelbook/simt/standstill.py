@@ -1,10 +1,10 @@
 """Proves that a launch stands still: every thread polls or waits, and nothing can change.
 
 A thread that polls (:mod:`kernelbook.simt.polling`) is asked again and again whether it can go on.
-When all blocks on the device have been asked in vain, their whole state is written down: the local
-variables of the threads that poll, the arrays of the launch, shared memory. If it is the same after
-another round, it is the same for ever, because what a thread does depends on nothing else. A loop
-that counts its attempts is in another state each time: it goes on until it gives up.
+When all blocks on the device have been asked in vain, their whole state is written down: the
+variables of the threads that poll, and the arrays that these name. If it is the same after another
+round, it is the same for ever, because what a thread does depends on nothing else. A loop that
+counts its attempts is in another state each time: it goes on until it gives up.
 
 Limit: the state of an iterator shows only in the variable that the loop assigns.
 """
@@ -103,14 +103,9 @@ def stand(block: Block) -> Any:
 
 
 def _state_of(grid: Grid) -> Any:
-    """All that decides how the launch goes on."""
+    """All that decides how the launch goes on: what the threads that poll can reach."""
     known: dict[int, Any] = {}
-    alive = (*grid.aside, *grid.at_grid_sync)
-    return (
-        _value(grid.args, known),
-        {b.number: [_value(memory, known) for memory in b.shared.values()] for b in alive},
-        {(b.number, w.thread): _variables(b, w, known) for b in alive for w in b.polling},
-    )
+    return {(b.number, w.thread): _variables(b, w, known) for b in grid.aside for w in b.polling}
 
 
 def _variables(block: Block, waiter: Waiter, known: dict[int, Any]) -> list[Any]:

@@ -1,15 +1,23 @@
-"""Finding, once for each kernel and types of its arguments, what :class:`Arithmetic` makes of it."""
+"""What :class:`Arithmetic` makes of a kernel, found once for each types of its arguments."""
 
 from __future__ import annotations
 
+from operator import is_
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelbook.simt import rewrite
 from kernelbook.simt.abstract import UNKNOWN, Value, of
 from kernelbook.simt.arithmetic import Arithmetic
 
-_known: dict[Any, tuple[CodeType, Arithmetic]] = {}
+
+class _Known(NamedTuple):
+    code: CodeType
+    surroundings: list[Any]
+    arithmetic: Arithmetic
+
+
+_known: dict[tuple[int, tuple[Value, ...]], _Known] = {}
 _running: set[int] = set()
 
 
@@ -19,11 +27,12 @@ def typed(function: FunctionType, arguments: tuple[Value, ...]) -> Arithmetic:
     After :func:`kernelbook.simt.rewrite.rewritten` has applied it, its ``calls`` are complete.
     """
     code = function.__code__
-    key = id(code), arguments, _surroundings(function)
+    key = id(code), arguments
+    around = _surroundings(function)
     known = _known.get(key)
-    if known is None or known[0] is not code:
-        known = _known[key] = code, Arithmetic(function, arguments, result_of)
-    return known[1]
+    if known is None or known.code is not code or not _same(known.surroundings, around):
+        known = _known[key] = _Known(code, around, Arithmetic(function, arguments, result_of))
+    return known.arithmetic
 
 
 def result_of(function: FunctionType, arguments: tuple[Value, ...]) -> Value:
@@ -39,19 +48,23 @@ def result_of(function: FunctionType, arguments: tuple[Value, ...]) -> Value:
     return UNKNOWN if code is None or found.result is None else found.result
 
 
-def _surroundings(function: FunctionType) -> tuple[Any, ...]:
-    """What the types of a function depend on besides its arguments, as something to compare."""
+def _surroundings(function: FunctionType) -> list[Any]:
+    """What the types of a function depend on besides its arguments: its globals and cells."""
     code = function.__code__
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    found: list[Any] = []
-    for name, cell in cells:
-        try:
-            found.append((name, _token(cell.cell_contents)))
-        except ValueError:  # an empty cell
-            found.append((name, None))
     names = function.__globals__
-    found += [(name, _token(names[name])) for name in code.co_names if name in names]
-    return tuple(found)
+    found = [names.get(name) for name in code.co_names]
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # an empty cell
+            found.append(None)
+    return found
+
+
+def _same(before: list[Any], now: list[Any]) -> bool:
+    if len(before) == len(now) and all(map(is_, before, now)):
+        return True
+    return [_token(value) for value in before] == [_token(value) for value in now]
 
 
 def _token(value: Any) -> Any:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from kernelbook import simt
 
 simt.install()
+
+
+@pytest.fixture(autouse=True)
+def undiagnosed() -> Iterator[None]:
+    """Diagnosis off unless a test turns it on: whoever imported the lab has turned it on."""
+    simt.restart_schedules()
+    with simt.diagnosis(False):
+        yield
 
 
 @pytest.fixture

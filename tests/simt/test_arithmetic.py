@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from kernelbook.simt import KernelError
+from kernelbook.simt import KernelError, abstract, memory, numeric, rewrite
+from kernelbook.simt.typed import typed
 
 
 def store(expression, *args, dtype=np.float64):
@@ -82,7 +83,7 @@ def test_int64_product_wraps():
         (np.int32, -2.9, -2),
         (np.int32, 1e20, 2**31 - 1),
         (np.int32, -1e20, -(2**31)),
-        (np.int32, math.nan, 0),
+        (np.int32, math.nan, -(2**31)),
         (np.bool_, 7, True),
     ],
 )
@@ -140,6 +141,11 @@ def test_math_answers_where_python_raises(function, x, expected):
     np.testing.assert_allclose(store(function, first(np.float64, x)), expected)
 
 
+def test_floor_and_ceil_are_floats_and_keep_what_no_integer_holds():
+    assert store(lambda x: math.floor(x[0]), first(np.float32, np.inf)) == np.inf
+    assert math.copysign(1, store(lambda x: math.ceil(x[0]), first(np.float64, -0.5))) == -1
+
+
 def test_math_of_float32_is_float32():
     x = first(np.float32, 0.3)
     assert store(lambda x: math.exp(x[0]), x) == float(np.float32(math.exp(np.float32(0.3))))
@@ -171,3 +177,120 @@ def test_float_global_is_float64():
 
 
 SCALE = 2.7
+
+
+def helpers(kernel, *arguments):
+    """The names of machine arithmetic that the rewritten ``kernel`` uses."""
+    code = rewrite.rewritten(kernel, (typed(kernel, tuple(map(abstract.of_argument, arguments))),))
+    return {name for name in code.co_names if name.startswith("__")}
+
+
+def wrapped(*arrays):
+    return tuple(memory.wrap(array, "x", "global") for array in arrays)
+
+
+def test_index_arithmetic_and_floats_of_one_type_stay_as_they_are():
+    def kernel(x, y, n):
+        i = cuda.grid(1)
+        row, column = i // 32, i % 32
+        total = np.float32(0)
+        for k in range(n):
+            total += x[row * n + k] * x[(column << 2) + k]
+        while i < n:
+            y[i] = total * x[i]
+            i += cuda.gridsize(1)
+
+    x = np.zeros(4, np.float32)
+    assert helpers(kernel, *wrapped(x, x), 100) == {"__float32__"}  # of the cast: np.float32(0)
+
+
+def test_only_the_operation_that_differs_is_changed():
+    def kernel(x, n, y):
+        i = cuda.grid(1)
+        y[i] = x[i] * n[i]
+
+    x, n = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    assert helpers(kernel, *wrapped(x, n, x)) == {"__float64__"}
+    assert helpers(kernel, *wrapped(x, n.astype(np.int16), x)) == set()
+    assert helpers(kernel, *wrapped(x, x, x)) == set()
+
+
+def test_types_are_followed_anew_when_a_global_changes(monkeypatch):
+    def kernel(x, y):
+        y[0] = x[0] * FACTOR
+
+    scaled = cuda.jit(kernel)
+    x, y = first(np.float32, 0.1), np.zeros(1)
+    scaled[1, 1](x, y)
+    assert y[0] == float(np.float32(0.1)) * 3
+    monkeypatch.setitem(globals(), "FACTOR", np.float32(3))
+    scaled[1, 1](x, y)
+    assert y[0] == np.float32(0.1) * np.float32(3)
+
+
+FACTOR = 3
+
+
+def test_device_function_is_typed_for_each_of_its_calls():
+    @cuda.jit(device=True)
+    def twice(v):
+        return v * 2
+
+    @cuda.jit
+    def kernel(x, n, out):
+        out[0] = twice(x[0])
+        out[1] = twice(n[0])
+
+    out = np.zeros(2)
+    kernel[1, 1](first(np.float32, 16777217.5), first(np.int64, 2**62), out)
+    assert out.tolist() == [2 * 16777218.0, -(2.0**63)]
+
+
+def test_error_in_a_rewritten_kernel_names_its_own_line(line_of):
+    @cuda.jit
+    def kernel(x, n, y):
+        i = cuda.grid(1)
+        y[i] = (
+            x[i] * 3
+            + n[i + 7]
+        )  # fmt: skip
+
+    x = np.zeros(2, np.float32)
+    with pytest.raises(IndexError, match=f"line {line_of(kernel, 'n[i + 7]')}"):
+        kernel[1, 1](x, x, x)
+
+
+@pytest.mark.parametrize(
+    ("operation", "left", "right", "result"),
+    [
+        ("add", "uint8", "uint8", "uint64"),
+        ("sub", "uint64", "int64", "int64"),
+        ("mult", "float32", "int32", "float64"),
+        ("mult", "float32", "int16", "float32"),
+        ("mult", "float32", "uint16", "float64"),
+        ("div", "int8", "int8", "float64"),
+        ("pow", "float32", "int64", "float32"),
+        ("lshift", "uint8", "int64", "uint64"),
+        ("add", "float16", "float16", "float16"),
+        ("floordiv", "float16", "float16", "float32"),
+        ("add", "complex64", "float64", "complex128"),
+        ("bitand", "float32", "int32", ""),
+    ],
+)
+def test_type_of_a_result_is_numbas(operation, left, right, result):
+    assert numeric.kind(operation, left, right) == result
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result"),
+    [
+        ("int64", "float32", "float64"),
+        ("uint16", "float32", "float32"),
+        ("int32", "uint32", "int64"),
+        ("int64", "uint64", "float64"),
+        ("bool", "uint8", "uint8"),
+        ("int8", "uint8", "int16"),
+    ],
+)
+def test_type_of_a_variable_on_two_ways_is_numbas(left, right, result):
+    assert numeric.either(left, right) == numeric.either(right, left) == result

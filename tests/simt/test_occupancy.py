@@ -314,7 +314,7 @@ def test_named_finds_a_model_however_it_is_written(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "capability", "sms", "threads", "blocks", "optin"),
+    ("name", "capability", "sms", "threads", "blocks", "opt_in"),
     [
         ("H200", (9, 0), 132, 2048, 32, 232448),
         ("A100", (8, 0), 108, 2048, 32, 166912),
@@ -323,9 +323,9 @@ def test_named_finds_a_model_however_it_is_written(name):
         ("T4", (7, 5), 40, 1024, 16, 65536),
     ],
 )
-def test_model_has_the_published_numbers(name, capability, sms, threads, blocks, optin):
+def test_model_has_the_published_numbers(name, capability, sms, threads, blocks, opt_in):
     model = device.named(name)
     found = model.compute_capability, model.multiprocessors, model.threads_per_sm
     assert found == (capability, sms, threads)
-    assert (model.blocks_per_sm, model.shared_optin) == (blocks, optin)
+    assert (model.blocks_per_sm, model.shared_optin) == (blocks, opt_in)
     assert model.warps_per_sm * 32 == threads

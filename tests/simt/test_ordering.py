@@ -107,7 +107,7 @@ def waits():
         cuda.to_device(np.ones(1)).copy_to_host()
 
     def by_a_pageable_copy_on_the_stream(stream):
-        cuda.to_device(np.ones(1)).copy_to_host(stream=stream)
+        cuda.device_array(1).copy_to_host(stream=stream)
 
     def by_an_element(stream):
         assert cuda.to_device(np.ones(1))[0] == 1

@@ -83,6 +83,22 @@ def tree(x):
         apart *= 2
 
 
+@cuda.jit
+def loops_of_two_lengths(x):
+    i = cuda.threadIdx.x
+    for _ in range(i % 2 + 1):
+        x[i] += 1
+    x[i] *= 2
+
+
+@cuda.jit
+def meets_in_the_grid(x):
+    i = cuda.grid(1)
+    x[i] = i
+    cuda.cg.this_grid().sync()
+    x[i] = x[i] + 1
+
+
 def recorded(launch, *args, lines=False):
     recording, _ = observed.run(launch, args, lines=lines)
     return recording
@@ -316,6 +332,22 @@ def test_steps_bring_lanes_together_after_a_branch(line_of) -> None:
             by_line.setdefault(recording.sites[step.site].line, []).append(len(step.threads))
     assert by_line[line_of(tree, "x[i] +=")] == [4, 2, 1]
     assert by_line[line_of(tree, "apart *= 2")] == [8, 8, 8]
+
+
+def test_steps_bring_lanes_together_after_loops_of_two_lengths(line_of) -> None:
+    recording = recorded(loops_of_two_lengths[1, 8], floats(8), lines=True)
+    found, _ = steps.steps(recording, range(8), 1000)
+    after = line_of(loops_of_two_lengths, "x[i] *= 2")
+    assert [len(step.threads) for step in found if recording.sites[step.site].line == after] == [8]
+
+
+def test_phases_count_the_meetings_of_the_whole_grid(line_of) -> None:
+    recording = recorded(meets_in_the_grid[2, 4], floats(8))
+    phases = steps.phases(recording)
+    first = line_of(meets_in_the_grid, "x[i] = i")
+    lines = np.array([site.line for site in recording.sites])[recording.site]
+    assert set(phases[lines == first]) == {0}
+    assert set(phases[lines != first]) == {1}
 
 
 def test_warps_of_shows_the_racing_warps_first() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numba import cuda, float32, int64
@@ -104,6 +106,15 @@ def test_profile_takes_registers_from_the_real_compiler() -> None:
     wanted = occupancy.theoretical(1024, found.registers, 4096)
     assert (found.occupancy, found.limited_by) == (wanted.fraction, wanted.limited_by)
     assert wanted.why in repr(found)
+
+
+def test_profile_occupancy_falls_when_registers_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_kernel = compilers.compile_kernel
+    monkeypatch.setattr(
+        compilers, "compile_kernel", lambda *what: replace(compile_kernel(*what), registers=64)
+    )
+    found = lab.profile(column_read[1, (32, 32)], matrix(), np.zeros(32, np.float32))
+    assert (found.occupancy, found.limited_by) == (0.5, ("registers",))
 
 
 def test_profile_adds_dynamic_shared_memory() -> None:

@@ -1,11 +1,15 @@
 """Threads that poll: they let others run, and when nobody can end the wait, the launch says so."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numba import cuda
 
 from kernelbook import simt
 from kernelbook.simt import DeadlockError, WarpError, device
+from kernelbook.simt.scheduler import Block, Grid, Waiter
+from kernelbook.simt.standstill import Poll
 
 SEEDS = range(21)
 FULL = 0xFFFFFFFF
@@ -280,14 +284,26 @@ def test_blocks_put_aside_keep_index_shared_memory_and_dimensions(seed):
 def test_bounded_attempts_end_though_nobody_can_change_the_flag():
     @cuda.jit
     def try_for_a_while(flag, out):
-        for attempt in range(1000):
+        tries = 0
+        for _ in range(1000):
+            tries += 1
             if cuda.atomic.add(flag, 0, 0) != 0:
-                break
-            out[0] = attempt
+                return
+        out[cuda.grid(1)] = tries
 
-    out = ints(1)
+    out = ints(4)
     try_for_a_while[2, 2](ints(1), out)
-    assert out[0] == 999
+    assert (out == 1000).all()
+
+
+def test_thread_whose_element_stays_is_passed_over_but_not_for_ever():
+    grid = Grid(lambda: None, (), ((1, 1, 1), (1, 1, 1)), 0, None)
+    block = Block(grid, (0, 0, 0), 0)
+    poll = Poll(SimpleNamespace(data=np.zeros(1)), 0, 0)
+    block.polling.append(Waiter(None, 0, None, poll))
+    asked = [block.ask(everyone=False) for _ in range(1000)]
+    assert sum(asked) == 1
+    assert 100 < asked.index(True) < 500
 
 
 def test_loop_on_memory_that_a_sleeper_still_changes_goes_on():
@@ -309,18 +325,19 @@ def test_loop_on_memory_that_a_sleeper_still_changes_goes_on():
 
 def test_maximum_that_stays_is_no_poll():
     """Only repeats count: else each thread of a search would stay alive beside all others."""
-    together = []
+    seen = []
 
     @cuda.jit
     def largest(x, best):
+        seen.append(cuda.grid(1))
         for k in range(60):
             cuda.atomic.max(best, 0, x[cuda.grid(1), k])
-        together.append(cuda.threadIdx.x)
+        seen.append(cuda.grid(1))
 
     x = np.random.default_rng(0).random((64, 60))
     best = np.array([2.0])
     largest[2, 32](x, best)
-    assert together == [*range(32)] * 2
+    assert seen == [i // 2 for i in range(128)], "one thread after the other"
 
 
 # Nobody can end the wait

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, inout, out
 from numba import cuda
+
+from conformance.case import array, conformance, inout, out
 
 NAN = float("nan")
 WIDE = ("int32", "uint32", "int64", "uint64")
@@ -144,7 +145,9 @@ def wrap_around(a, b, c, d):
 
 
 @conformance(
-    1, 3, each={t: (inout([1, 2, 3], t), array([1.9, -2.9, 300.7], "float32")) for t in (*WIDE, *FLOATS)}
+    1,
+    3,
+    each={t: (inout([1, 2, 3], t), array([1.9, -2.9, 300.7], "float32")) for t in (*WIDE, *FLOATS)},
 )
 def operand_of_another_type(a, b):
     i = cuda.threadIdx.x
@@ -161,7 +164,9 @@ def two_axes(a, old):
         cuda.atomic.exch(a, (1, 0), 11)
 
 
-@conformance(1, 32, each={t: (array(range(32), t), out(t)) for t in ("int32", "float32", "float64")})
+@conformance(
+    1, 32, each={t: (array(range(32), t), out(t)) for t in ("int32", "float32", "float64")}
+)
 def sum_in_shared_memory(a, result):
     total = cuda.shared.array(1, np.int64)
     best = cuda.shared.array(1, np.int32)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, out
 from numba import cuda
+
+from conformance.case import array, conformance, out
 
 VALUES = [1 + 2j, -0.1 + 0.3j, 2.5 - 1.5j, 0j]
 OTHERS = [0.5 - 1j, 3 + 0.1j, -2j, 1 + 0j]
@@ -26,14 +27,14 @@ def add_and_subtract(a, b, total, difference):
     difference[i] = a[i] - b[i]
 
 
-@conformance(1, 4, each=each(2), ulp=2**30, why=WHY)
+@conformance(1, 4, each=each(2), ulp=4, why=WHY)
 def multiply_and_divide(a, b, product, quotient):
     i = cuda.grid(1)
     product[i] = a[i] * b[i]
     quotient[i] = a[i] / b[i]
 
 
-@conformance(1, 4, each=each(3, "float64"), ulp=2**30, why=WHY)
+@conformance(1, 4, each=each(3, "float64"), ulp=4, why=WHY)
 def parts(a, b, real, imaginary, length):
     i = cuda.grid(1)
     real[i] = a[i].real * b[i].real
@@ -49,7 +50,7 @@ def conjugate_and_sign(a, b, conjugate, negative, same):
     same[i] = 1 if a[i] == b[i] else 2
 
 
-@conformance(1, 4, each=each(3), ulp=2**30, why=WHY)
+@conformance(1, 4, each=each(3), ulp=4, why=WHY)
 def with_other_types(a, b, by_int, by_float, made):
     i = cuda.grid(1)
     by_int[i] = a[i] * 3
@@ -64,7 +65,7 @@ def stores_and_casts(a, narrow, cast):
     cast[i] = np.complex64(a[i])
 
 
-@conformance(1, 1, args=(array(VALUES, "complex64"), out("complex128"), 2 - 1j), ulp=2**30, why=WHY)
+@conformance(1, 1, args=(array(VALUES, "complex64"), out("complex128"), 2 - 1j), ulp=4, why=WHY)
 def sum_with_a_scalar(a, result, z):
     total = 0j
     for i in range(a.size):

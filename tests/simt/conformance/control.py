@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, out
 from numba import cuda, float32
+
+from conformance.case import array, conformance, out
 
 
 @cuda.jit(device=True)
@@ -50,7 +51,9 @@ def grid_stride_loop(a, result):
         result[i] = a[i] * 2 + 1
 
 
-@conformance(1, 4, args=(array([0.1, 0.7, 3.3, -1.1], "float32"), *(out("float64", 4) for _ in "123")))
+@conformance(
+    1, 4, args=(array([0.1, 0.7, 3.3, -1.1], "float32"), *(out("float64", 4) for _ in "123"))
+)
 def device_function(a, by_int, by_float, by_load):
     i = cuda.grid(1)
     by_int[i] = scaled(a[i], 3)
@@ -123,7 +126,9 @@ def boolean_operators(chosen, chained):
         chained[i] += 10
 
 
-@conformance(1, 4, args=(array([0.1, 0.7, 3.3, -1.1], "float32"), *(out("float64", 4) for _ in "123")))
+@conformance(
+    1, 4, args=(array([0.1, 0.7, 3.3, -1.1], "float32"), *(out("float64", 4) for _ in "123"))
+)
 def global_constants(a, by_int, by_float, by_tuple):
     i = cuda.grid(1)
     by_int[i] = a[i] * FACTOR
@@ -151,7 +156,9 @@ def swap_and_multiple_assignment(a, result):
     result[i] = p * 1000 + q
 
 
-@conformance(1, 4, args=(array([1.5, 2.5, 3.5, 4.5], "float32"), out("float32", 4), out("int64", 4)))
+@conformance(
+    1, 4, args=(array([1.5, 2.5, 3.5, 4.5], "float32"), out("float32", 4), out("int64", 4))
+)
 def conditional_expression_of_two_types(a, result, parity):
     i = cuda.grid(1)
     x = a[i] if i % 2 else 1

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, out, pairs
 from numba import cuda, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+
+from conformance.case import array, conformance, out, pairs
 
 INF, NAN = float("inf"), float("nan")
 REALS = [0.0, -0.9, 0.9, 2.5, 3.5, -2.5, 100.7, -100.7]
 BYTES = [0.0, 1.9, 127.0, 100.5]
 BIG = [INF, -INF, NAN, 1e10, -1e10, 300.5, -300.5, 1e20, -1e20, 3e9, -1.5]
-WHOLE = [0, 1, -1, 127, -128, 128, 255, 256, 32768, 65536, 2**31, 2**32 - 1, -(2**31) - 1, 2**63 - 1]
+WHOLE = [
+    0,
+    1,
+    -1,
+    127,
+    -128,
+    128,
+    255,
+    256,
+    32768,
+    65536,
+    2**31,
+    2**32 - 1,
+    -(2**31) - 1,
+    2**63 - 1,
+]
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float32", "float64")
 
@@ -73,9 +89,7 @@ def store_float_in_signed(a, result):
         result[i] = a[i]
 
 
-@conformance(
-    1, 16, each={f"{t}-{f}": (array(BIG, f), out(t, 11)) for t in INTS for f in FLOATS}
-)
+@conformance(1, 16, each={f"{t}-{f}": (array(BIG, f), out(t, 11)) for t in INTS for f in FLOATS})
 def store_float_out_of_range(a, result):
     i = cuda.grid(1)
     if i < a.size:

@@ -7,8 +7,9 @@ Products and sums stand in separate statements that store, because the compiler 
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, out, pairs
 from numba import cuda, float32, float64
+
+from conformance.case import array, conformance, out, pairs
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [0.0, -0.0, 1.1, -2.7, INF, -INF, NAN, 3e38, 1e-45]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import Out, array, conformance, out
 from numba import cuda, int64, uint8, uint32
+
+from conformance.case import Out, array, conformance, out
 
 SQUARE = np.arange(12, dtype=np.float32).reshape(3, 4)
 CUBE = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
@@ -117,7 +118,9 @@ def neighbours_in_one_block(a, result):
 
 
 @conformance(
-    2, 32, each={str(n): (array(range(n), "int32"), out("int64", n)) for n in (1, 31, 32, 33, 63, 64)}
+    2,
+    32,
+    each={str(n): (array(range(n), "int32"), out("int64", n)) for n in (1, 31, 32, 33, 63, 64)},
 )
 def tail_of_the_last_block(a, result):
     i = cuda.grid(1)

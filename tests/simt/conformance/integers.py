@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, out, pairs
 from numba import cuda, int32, uint32
+
+from conformance.case import array, conformance, out, pairs
 
 # fmt: off
 VALUES = {
@@ -258,8 +259,8 @@ SMALL = {t: [v for v in (-3, -1, 0, 2, 7, 100) if v >= 0 or t.startswith("int")]
 
 
 @conformance(
-    1, 32, each={t: (array(SMALL[t], t), out("float64", len(SMALL[t])), out("float64", len(SMALL[t])),
-                     out(wide(t), len(SMALL[t]))) for t in NUMBERS}
+    1, 32, each={t: (array(SMALL[t], t), out("float64", len(SMALL[t])),
+                     out("float64", len(SMALL[t])), out(wide(t), len(SMALL[t]))) for t in NUMBERS}
 )  # fmt: skip
 def power_by_a_literal(a, square, cube, high):
     i = cuda.grid(1)
@@ -339,7 +340,9 @@ def splitmix(seed, result):
     result[i] = z ^ (z >> np.uint64(31))
 
 
-@conformance(1, 1, each={t: (array(VALUES[t] * 3, t), out(wide(t)), out("float64")) for t in VALUES})
+@conformance(
+    1, 1, each={t: (array(VALUES[t] * 3, t), out(wide(t)), out("float64")) for t in VALUES}
+)
 def accumulate_from_a_literal_zero(a, result, as_float):
     total = 0
     for i in range(a.size):
@@ -387,9 +390,7 @@ def scalar_arguments(a, b, result):
     result[7] = b % (a - 5)
 
 
-@conformance(
-    1, 1, each={t: (np.dtype(t).type(VALUES[t][-1]), out("float64", 4)) for t in NUMBERS}
-)
+@conformance(1, 1, each={t: (np.dtype(t).type(VALUES[t][-1]), out("float64", 4)) for t in NUMBERS})
 def scalar_argument_by_type(x, result):
     result[0] = x + 1
     result[1] = x + x

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import cuda, uint64
+
 from conformance.case import array, conformance, out
 from conformance.integers import NUMBERS, VALUES
-from numba import cuda, uint64
 
 INF, NAN = float("inf"), float("nan")
 
@@ -82,10 +83,11 @@ def select(n, a, chosen, number):
 
 
 FMA = [1.0 + 2.0**-12, 2.0**-24, 1e30, -0.0, NAN, INF, 0.1]
+ADDENDS = [-1.0, 2.0**-60, 0.0, 1, 2, 3, -0.01]
 
 
 @conformance(
-    1, 8, each={t: (array(FMA, t), array(FMA[::-1], t), array([-1.0, 2.0**-60, 0.0, 1, 2, 3, -0.01], t),
+    1, 8, each={t: (array(FMA, t), array(FMA[::-1], t), array(ADDENDS, t),
                     out("float64", 7)) for t in ("float32", "float64")}
 )  # fmt: skip
 def fused_multiply_add(a, b, c, result):

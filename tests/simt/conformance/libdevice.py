@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from conformance.case import array, conformance, out
-from conformance.mathematics import GUIDE
 from numba import cuda
 from numba.cuda import libdevice
+
+from conformance.case import array, conformance, out
+from conformance.mathematics import GUIDE
 
 INF, NAN = float("inf"), float("nan")
 VALUES = [0.1, 1.0, 2.5, 7.75, 100.0]

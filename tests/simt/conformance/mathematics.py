@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-from conformance.case import array, conformance, out, pairs
 from numba import cuda
+
+from conformance.case import array, conformance, out, pairs
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [0.0, -0.0, INF, -INF, NAN]
@@ -204,7 +205,7 @@ def gamma_function(a, gamma, logarithm):
 
 
 @conformance(1, 16, each=each([0.1, -0.7, 180.0, 1e3], 2), ulp=1,
-             why="the compiler may multiply by the reciprocal or by a rounded constant")  # fmt: skip
+             why="the compiler may multiply by the reciprocal or a rounded constant")  # fmt: skip
 def degrees_and_radians(a, degrees, radians):
     i = cuda.grid(1)
     if i < a.size:

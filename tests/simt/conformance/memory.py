@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, out
 from numba import cuda, float32, float64, int32
+
+from conformance.case import array, conformance, out
 
 TABLE = np.array([1.5, 2.5, 3.5, 4.5], np.float32)
 COUNTS = np.array([[1, 2], [300, 70000]], np.int32)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import re
+import subprocess
 import sys
 import types
 import warnings
@@ -20,16 +22,18 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-import numba
-import numpy as np
-from conformance import CASES, Case, launch
-from conformance.case import fresh_arguments
-from numba import cuda
+import numba  # noqa: E402
+import numpy as np  # noqa: E402
+from numba import cuda  # noqa: E402
+
+from conformance import CASES, Case, launch  # noqa: E402
+from conformance.case import fresh_arguments  # noqa: E402
 
 
 def reason(error: BaseException) -> str:
     """The first line of an error that says what is wrong."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    text = re.sub(r"\x1b\[\d*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines()]
     lines = [x for x in lines if x and not x.startswith(("Failed in cuda mode", "- Resolution"))]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
 
@@ -89,8 +93,6 @@ def header() -> dict[str, Any]:
 
 
 def driver_version() -> str:
-    import subprocess
-
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)

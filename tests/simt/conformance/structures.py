@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import namedtuple
 
 import numpy as np
-from conformance.case import Out, array, conformance, out
 from numba import cuda
 
-Point = namedtuple("Point", ("x", "y"))  # noqa: PYI024 (what the compiler takes)
+from conformance.case import Out, array, conformance, out
+
+Point = namedtuple("Point", ("x", "y"))
 PAIR = np.dtype([("count", "int32"), ("weight", "float32")], align=True)
 RECORDS = np.array([(1, 0.1), (2, 0.7), (-3, 3.3)], PAIR)
 
@@ -21,7 +22,9 @@ def tuple_argument(values, result):
     result[3] = len(values)
 
 
-@conformance(1, 3, args=((array([1, 2, 3], "int32"), array([0.1, 0.2, 0.3], "float32")), out("float64", 3)))
+@conformance(
+    1, 3, args=((array([1, 2, 3], "int32"), array([0.1, 0.2, 0.3], "float32")), out("float64", 3))
+)
 def tuple_of_arrays(arrays, result):
     i = cuda.grid(1)
     result[i] = arrays[0][i] * arrays[1][i]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conformance.case import array, conformance, inout, out
 from numba import cuda
+
+from conformance.case import array, conformance, inout, out
 
 FULL = 0xFFFFFFFF
 LANES = np.arange(32)
@@ -157,7 +158,13 @@ def match_compares_bits(a, same, every, flag):
 
 
 @conformance(
-    1, 32, each={"int32": (out("int32", 32),), "uint32": (out("uint32", 32),), "int64": (out("int64", 32),)}
+    1,
+    32,
+    each={
+        "int32": (out("int32", 32),),
+        "uint32": (out("uint32", 32),),
+        "int64": (out("int64", 32),),
+    },
 )
 def full_mask_stored(result):
     result[cuda.threadIdx.x] = cuda.ballot_sync(FULL, True)

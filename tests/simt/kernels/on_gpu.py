@@ -52,7 +52,7 @@ def run_apart(name: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {**row, "note": f"still running after {LIMIT_SECONDS:g} s"}
     if done.returncode:
-        return {**row, "note": (done.stderr.strip().splitlines() or ["died"])[-1][:300]}
+        return {**row, "note": done.stderr.strip()[-600:] or "died"}
     return {**row, **json.loads(done.stdout.strip().splitlines()[-1])}
 
 
