@@ -37,10 +37,11 @@ ANSWERS = "application/vnd.kernelbook.answers+json"
 _chosen = _device.choose("auto")
 if _chosen == "sim":
     from kernelbook import simt
-    from kernelbook.simt import memory
+    from kernelbook.simt import memory, ordering, resources
 
     simt.install()
     simt.diagnose_always()
+    resources.connect()
 else:
     warnings.filterwarnings("ignore", category=Warning, module=r"numba\.cuda.*")
 
@@ -74,8 +75,8 @@ def begin(lab: str) -> None:
         return
     print(
         f"{lab}: no GPU here, so your kernels run in the simulator and are compiled for sm_90.\n"
-        "It sees values, bounds, barriers and warps. It cannot see time, and what passes here\n"
-        "has not yet met a real memory system."
+        "It sees values, bounds, races, barriers and warps, and counts what memory is asked for.\n"
+        "It cannot see time, and what passes here has not yet met a real memory system."
     )
 
 
@@ -335,6 +336,8 @@ def _values(got: Any, wanted: NDArray[Any]) -> NDArray[Any]:
     """``got`` as an array shaped like ``wanted``, or the reason why it is not."""
     if got is None or got is Ellipsis:
         raise NotYet("The function returned nothing. Write its body, then run this cell again.")
+    if not on_gpu() and isinstance(got, np.ndarray):
+        ordering.host_reads(got)
     try:
         values = np.asarray(got.copy_to_host() if hasattr(got, "copy_to_host") else got)
     except (TypeError, ValueError) as error:

@@ -20,7 +20,7 @@ from kernelbook.compilers.nvrtc import Refused, too_much_shared
 from kernelbook.lift.signature import require_types
 
 FILE = "<kernel>"
-JIT_OPTIONS = ("device", "fastmath", "inline", "max_registers", "opt")
+JIT_OPTIONS = ("device", "fastmath", "inline", "launch_bounds", "max_registers", "opt")
 PLACE_NAMES = ("constraint", "inst", "stmt", "expr", "loc", "self")
 _NAMED_LINE = re.compile(rf'{FILE}", line (\d+)|{FILE} \((\d+)\)|{FILE}:(\d+)')
 STATEMENTS: dict[str, Any] = {
@@ -63,6 +63,7 @@ def compile_function(
                 cc=arch,
                 fastmath=options.get("fastmath") or False,
                 opt=options.get("opt"),
+                launch_bounds=options.get("launch_bounds"),
             )
         except Refused:
             raise

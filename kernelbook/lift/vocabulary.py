@@ -29,8 +29,8 @@ MODULES = _words(
     "kernelbook kernelbook.lab math numba numba.cuda numba.cuda.cg numba.cuda.fp16 "
     "numba.cuda.libdevice numba.cuda.random numba.cuda.types numba.types numpy operator"
 )
-DECORATOR_OPTIONS = frozenset(
-    {"cache", "debug", "device", "fastmath", "inline", "lineinfo", "max_registers", "opt"}
+DECORATOR_OPTIONS = _words(
+    "cache debug device fastmath inline launch_bounds lineinfo max_registers opt"
 )
 # isinstance, hasattr and type are left out on purpose: a compiler drops the branch that they rule
 # out for compiled types without reading it, and a simulator's types differ.

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelbook.simt import banks, coalescing, counters_table, requests
+from kernelbook.simt import banks, coalescing, counters_table, figure, requests
 from kernelbook.simt.coalescing import SECTOR
 from kernelbook.simt.counts import (
     Atomics,
@@ -79,7 +79,7 @@ class Counters(Counts):
         return f"<Counters of {self.kernel}: {self.sectors} sectors>"
 
     def _repr_html_(self) -> str:
-        return counters_table.html(self)
+        return figure.page(f'<div class="kb-profile">{counters_table.html(self)}</div>')
 
 
 def count(recording: Recording) -> Counters:

@@ -271,6 +271,11 @@ class Expressions:
         return value.object if value.kind == "object" else None
 
     def _lookup(self, name: str) -> Any:
+        from kernelbook.simt.freeze import simulated  # which imports this module
+
+        return simulated(self._found(name))
+
+    def _found(self, name: str) -> Any:
         function = self.function
         if name in function.__code__.co_freevars:
             place = function.__code__.co_freevars.index(name)

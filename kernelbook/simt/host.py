@@ -19,7 +19,7 @@ from kernelbook.simt.errors import KernelError
 from kernelbook.simt.host_arrays import ManagedNDArray as ManagedNDArray
 from kernelbook.simt.host_arrays import MappedNDArray as MappedNDArray
 from kernelbook.simt.host_arrays import PinnedNDArray
-from kernelbook.simt.memory import fresh
+from kernelbook.simt.memory import fresh, is_marked, mark_unwritten
 from kernelbook.simt.registers import now
 
 NOT_CONTIGUOUS = (
@@ -191,6 +191,8 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> D
         return DeviceNDArray(fresh(array.shape, array.dtype, order), stream)
     ordering.before_reading(array)
     made = DeviceNDArray(guard.copied(array, order), stream)
+    if is_marked(array):
+        mark_unwritten(made.memory)
     ordering.copied_in(array, made.memory, stream)
     return made
 

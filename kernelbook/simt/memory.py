@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from kernelbook import poison
-from kernelbook.simt import bounds, log, stuck
+from kernelbook.simt import bounds, guard, log, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
 from kernelbook.simt.log import KIND_BITS, Log
@@ -586,8 +586,8 @@ def poisoned(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[A
 
 
 def fresh(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[Any, Any]:
-    """:func:`poisoned` memory that host code sees: :func:`mark_unwritten`."""
-    made = poisoned(shape, dtype, order)
+    """Poisoned memory that host code sees: marked as unwritten, between guard zones."""
+    made = guard.guarded(shape, dtype, order, poison.element(dtype))
     mark_unwritten(made)
     return made
 
@@ -599,16 +599,17 @@ def mark_unwritten(array: np.ndarray[Any, Any]) -> None:
     _unwritten[key] = weakref.ref(root, lambda _: _unwritten.pop(key, None))
 
 
+def is_marked(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the memory of ``array`` was made by :func:`mark_unwritten`'s caller as poison."""
+    return id(root_of(array)) in _unwritten
+
+
 def written_bytes(made: np.ndarray[Any, Any], memory: np.ndarray[Any, Any]) -> Any:
     """Which bytes of ``memory`` are initialised, in their order there; None when all are.
 
     made: the array that the host made; memory: that array or its copy on the device.
     """
-    if (
-        not isinstance(made, np.ndarray)
-        or id(root_of(made)) not in _unwritten
-        or memory.dtype.kind == "b"
-    ):
+    if not isinstance(made, np.ndarray) or not is_marked(made) or memory.dtype.kind == "b":
         return None
     if not (memory.flags.c_contiguous or memory.flags.f_contiguous):
         return None

@@ -3,8 +3,7 @@
 Nothing in the simulator imports this: whoever wants launches held against the real compile calls
 :func:`connect`, as a lab does. Then the compiler is asked before the first launch of a block so
 large that its registers may not suffice.
-Limit: no answer for a kernel that cannot be lifted or compiled, or for one with ``launch_bounds``,
-which the compile leaves out; such launches are not checked.
+Limit: no answer for a kernel that cannot be lifted or compiled; its launches are not checked.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ def compiled_for(kernel: Any, args: tuple[Any, ...]) -> Answer:
     It is for the compute capability of the GPU in use. Cost: about half a second the first time,
     a dictionary look-up from then on.
     """
-    if kernel.targetoptions.get("launch_bounds"):
-        return None, "the compile leaves launch_bounds out."
     try:
         signature = signature_of(kernel.signatures, args)
         arch = device.model().compute_capability

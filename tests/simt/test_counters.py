@@ -10,7 +10,7 @@ import pytest
 from numba import cuda, float32, int32
 
 from kernelbook import simt
-from kernelbook.simt import banks, coalescing, counters
+from kernelbook.simt import banks, coalescing, counters, counters_table
 from kernelbook.simt.record import Allocation, Kind, Recording, Site, Sync
 
 LANES = np.arange(32)
@@ -259,7 +259,7 @@ def test_table_text_and_html_say_the_same(line_of):
     for shown in ("total += s[t, column]", "1,024 wavefronts", "992", "1 syncthreads"):
         assert shown in text
         assert shown in html
-    assert "color" not in html
+    assert "color" not in counters_table.html(profile), "the page's style sheet has the colours"
     row = next(r for r in profile.rows() if r["line"] == number and r["what"] == "shared load")
     assert (row["wavefronts"], row["bank_conflicts"], row["arrays"]) == (1024, 992, "s")
     assert max(map(len, text.split("\n"))) <= 120

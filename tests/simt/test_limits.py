@@ -202,15 +202,22 @@ def test_registers_of_a_kernel_that_cannot_be_compiled_are_unknown():
     def inner(x):
         x[0] = 1
 
-    @cuda.jit(launch_bounds=32)
-    def bounded(x):
-        x[0] = 1
-
     assert resources.registers_of(inner, (np.zeros(1),)) is None
     assert resources.registers_of(touch, (["a list"],)) is None
-    compiled, why = resources.compiled_for(bounded, (np.zeros(1),))
-    assert compiled is None
-    assert "launch_bounds" in why
+
+
+@cuda.jit(launch_bounds=1024)
+def hungry_but_bounded(x, out, n):
+    a = b = c = d = e = f = g = h = x[0]
+    for _ in range(n):
+        a, b, c, d, e, f, g, h = b * c, c + d, d * e, e + f, f * g, g + h, h * a, a + b
+    out[cuda.grid(1)] = a + b + c + d + e + f + g + h
+
+
+def test_launch_bounds_reach_the_real_compile():
+    compiled, why = resources.compiled_for(hungry_but_bounded, (np.zeros(1), np.zeros(1), 3))
+    assert compiled is not None, why
+    assert ".maxntid 1024" in compiled.ptx
 
 
 def test_connect_refuses_what_the_real_compile_has_no_registers_for():
