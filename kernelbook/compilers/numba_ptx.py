@@ -44,7 +44,7 @@ def compile_function(
     signature: Numba types in order, such as "float32[::1], int32". Raises: Refused.
     """
     import numba.cuda
-    from numba.cuda.compiler import compile_ptx
+    from numba.cuda.compiler import compile as compile_ptx
 
     _stand_in(arch)
     numba.cuda.jit = _jit
@@ -60,6 +60,8 @@ def compile_function(
             ptx, _ = compile_ptx(  # type: ignore[no-untyped-call]
                 kernel.py_func,
                 arguments,
+                device=False,
+                abi="numba",
                 cc=arch,
                 fastmath=options.get("fastmath") or False,
                 opt=options.get("opt"),

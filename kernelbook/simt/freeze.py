@@ -3,10 +3,12 @@
 Numba reads a kernel's globals when it compiles and gives every constant a type. Here each launch
 makes such a copy: float constants become float64 scalars (so ``x * 2.0`` with a float32 ``x`` is a
 float64, as compiled), :mod:`math` becomes :mod:`kernelbook.simt.device_math`, device functions
-become plain functions, which makes their calls cheap.
+become plain functions, which makes their calls cheap. What the kernel computes otherwise than
+compiled code would is changed by :mod:`kernelbook.simt.arithmetic`.
 
-Limit: integer constants stay Python ints, so a float32 times an int, or times a quotient of ints,
-stays float32, where Numba makes a float64.
+Limit: a function whose source Python can't find keeps Python's arithmetic, as it does when a value
+is called of which nothing is known: there a float32 times an int stays float32, and an integer
+division by zero is reported instead of answered.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelbook.simt import log, rewrite
+from kernelbook.simt import log, machine, rewrite
+from kernelbook.simt.abstract import Value
 from kernelbook.simt.device_math import device_math, replacement
 from kernelbook.simt.errors import KernelError
 from kernelbook.simt.memory import wrap
 from kernelbook.simt.registers import now
+from kernelbook.simt.typed import typed
 
 _KNOWN_PACKAGES = ("kernelbook.simt", "numpy", "numba", "math", "builtins")
 
@@ -32,19 +36,30 @@ class Frozen:
     """Frozen functions of one launch, by the original: each is made once."""
 
     def __init__(self) -> None:
-        self.functions: dict[FunctionType, FunctionType] = {}
+        self.functions: dict[Any, FunctionType] = {}
         self.files: set[str] = set()
         lines = now.log is not None and now.log.lines
         self.passes: tuple[rewrite.Pass, ...] = (rewrite.with_lines,) if lines else ()
 
-    def function(self, original: FunctionType) -> FunctionType:
-        """A copy of ``original`` with typed constants and frozen globals and closure."""
-        known = self.functions.get(original)
+    def function(
+        self, original: FunctionType, arguments: tuple[Value, ...] | None = None
+    ) -> FunctionType:
+        """A copy of ``original`` with typed constants and frozen globals and closure.
+
+        arguments: what is known about those that it will be called with; None: nothing.
+        """
+        key = original, arguments
+        known = self.functions.get(key)
         if known is not None:
             return known
-        code = rewrite.rewritten(original, self.passes) if self.passes else None
+        passes, arithmetic = self.passes, None
+        if arguments is not None:
+            arithmetic = typed(original, arguments)
+            passes = (*passes, arithmetic)
+        code = rewrite.rewritten(original, passes) if passes else None
+        calls = arithmetic.calls if code and arithmetic else {}
         code = typed_constants(code or original.__code__)
-        names = dict(original.__globals__)
+        names = {**original.__globals__, **machine.NAMES}
         names[rewrite.LINE] = log.note_line
         frozen = FunctionType(
             code,
@@ -54,7 +69,7 @@ class Frozen:
             _cells(len(code.co_freevars)),
         )
         frozen.__kwdefaults__ = original.__kwdefaults__
-        self.functions[original] = frozen
+        self.functions[key] = frozen
         self.files.add(code.co_filename)
         for name in global_names(code):
             if name in names:
@@ -69,10 +84,12 @@ class Frozen:
                 new.cell_contents = self._value(name, cell.cell_contents)
             except ValueError:  # an empty cell: a name that is not defined yet
                 continue
+        for name, (inner, values) in calls.items():
+            names[name] = self.function(inner, values)
         return frozen
 
     def _value(self, name: str, value: Any) -> Any:
-        value = _simulated(value)
+        value = simulated(value)
         if value.__class__ is float:
             return np.float64(value)
         if value is math:
@@ -100,7 +117,7 @@ class Frozen:
         return value
 
 
-def _simulated(value: Any) -> Any:
+def simulated(value: Any) -> Any:
     """The simulator's counterpart of something from the real ``numba.cuda``, else ``value``.
 
     So a kernel that was written for a GPU, and has the real module in its globals, runs here too.

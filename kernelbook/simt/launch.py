@@ -21,6 +21,7 @@ import numpy as np
 
 from kernelbook.errors import SimulatorError
 from kernelbook.simt import device, guard, host, occupancy, ordering, seam, signatures, verdict
+from kernelbook.simt.abstract import known_arguments
 from kernelbook.simt.args import ArgHint, InOut
 from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
 from kernelbook.simt.freeze import Frozen
@@ -218,7 +219,7 @@ class Configured:
             _argument(name, names[n], v, after, self.stream) for n, v in enumerate(args)
         )
         frozen = Frozen()
-        function = frozen.function(dispatcher.py_func)
+        function = frozen.function(dispatcher.py_func, known_arguments(args, device_args))
         info = KernelInfo(name, frozen, *self.ndims, dispatcher.shapes)
         seed = seam.next_schedule()
         grid = Grid(

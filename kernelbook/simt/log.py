@@ -137,8 +137,8 @@ class Log:
         first = of[0]
         if of.count(first) != len(of):  # identity decides fast; equal code objects are rare
             ids = np.fromiter(map(id, of), np.int64, len(of))
-            known, places_, numbers = np.unique(ids, return_index=True, return_inverse=True)
-            table = [self._number(of[place]) for place in places_]
+            _, places, numbers = np.unique(ids, return_index=True, return_inverse=True)
+            table = [self._number(of[place]) for place in places]
             return np.array(table, np.int64)[numbers]
         return np.full(len(of), self._number(first), np.int64)
 

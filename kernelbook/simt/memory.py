@@ -6,8 +6,8 @@ which like Numba's widened int64 do not overflow at 32 bits. A store converts to
 as C does: integers wrap. An index outside the array, a negative one included, is a
 :class:`BoundsError`.
 
-When the launch has a log (see :mod:`kernelbook.simt.seam`) it builds :class:`Recorded` arrays, which
-write every access down. Their bodies repeat each other: a call for it would cost as much as the
+When the launch has a log (see :mod:`kernelbook.simt.seam`) it builds :class:`Recorded` arrays,
+which write every access down. Their bodies repeat each other: a call would cost as much as the
 access. Without a log the plain classes are used, so that nobody pays for what nobody reads.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from kernelbook import poison
-from kernelbook.simt import bounds, guard, log, stuck
+from kernelbook.simt import bounds, guard, log, machine, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
 from kernelbook.simt.log import KIND_BITS, Log
@@ -180,7 +180,7 @@ class Array:
             if isinstance(value, (int, np.integer)):
                 return _wrapped(int(value), dtype)
             if isinstance(value, (float, np.floating)):
-                return _saturated(float(value), dtype)
+                return dtype.type(getattr(machine, f"to_{dtype.name}")(value))
         if isinstance(value, Array):
             raise whole_array(value)
         return dtype.type(value)
@@ -658,13 +658,3 @@ def _wrapped(value: int, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "i" and value >> (bits - 1):
         value -= 1 << bits
     return dtype.type(value)
-
-
-def _saturated(value: float, dtype: np.dtype[Any]) -> Any:
-    """A float as the hardware converts it: towards zero, clamped to the range, NaN to 0."""
-    if value != value:
-        return dtype.type(0)
-    info = np.iinfo(dtype)
-    if value >= info.max:
-        return dtype.type(info.max)
-    return dtype.type(max(info.min, int(value)) if value > info.min else info.min)

@@ -1,8 +1,8 @@
 """The record of a launch: every access, fence and barrier, as columns.
 
-A running launch writes into a :class:`~kernelbook.simt.log.Log`; afterwards :class:`Recording` holds
-the same as NumPy columns. Verdicts, counters and pictures are all made from it, so that they cannot
-disagree.
+A running launch writes into a :class:`~kernelbook.simt.log.Log`; afterwards :class:`Recording`
+holds the same as NumPy columns. Verdicts, counters and pictures are all made from it, so that they
+cannot disagree.
 
 Addresses are virtual: each allocation (an argument, one block's shared array, one thread's local
 array) has a range of its own, 256-byte aligned, with a gap behind it. Views share their

@@ -1,8 +1,8 @@
 """The seam: whether launches are written down, and what is done with the recording.
 
 ``diagnosis()`` judges every launch and raises what it finds; ``observe()`` keeps the recording of
-the last launch for a picture, a profile or a test; ``schedule()`` chooses the order in which blocks,
-warps and lanes run. All three are for the launches inside their ``with`` block.
+the last launch for a picture, a profile or a test; ``schedule()`` chooses the order in which
+blocks, warps and lanes run. All three are for the launches inside their ``with`` block.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Launch:
         self.rows: list[tuple[int, Kind, int, int, int, int]] = []
         self.syncs: list[Sync] = []
         word, double, byte = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int8)
-        half = np.arange(SIZE_BYTES) < 8
+        half = np.arange(SIZE_BYTES) < 12
         spaces = [("data", "global", word, -1, None), ("flag", "global", word, -1, None)]
         spaces += [("wide", "global", double, -1, half), ("text", "global", byte, -1, ~half)]
         spaces += [("tile", "shared", word, block, None) for block in range(blocks)]

@@ -10,7 +10,9 @@ import pytest
 from recordings import Builder
 
 from kernelbook import simt
+from kernelbook.simt.races import suspects
 from kernelbook.simt.record import Kind
+from kernelbook.simt.touches import touches_of
 from kernelbook.simt.verdict import first_defect
 
 SOURCE = """
@@ -245,6 +247,37 @@ def test_elements_far_apart_are_renumbered_and_still_race():
     made.store(0, out, 3, 5)
     made.store(64, out, 3, 5)
     assert said(made).element == "out[3]"
+
+
+def test_reduction_with_barriers_leaves_no_suspects():
+    made, _, _, tile = launch()
+    for t in range(64):
+        made.store(t, tile, t, 2)
+    stride = 32
+    while stride:
+        made.sync()
+        for t in range(stride):
+            made.load(t, tile, t + stride, 4)
+            made.store(t, tile, t, 4)
+        stride //= 2
+    recording = made.recording()
+    assert not len(suspects(recording, touches_of(recording)))
+    barriers = made.syncs[:]
+    for missing in range(len(barriers)):
+        made.syncs = barriers[:missing] + barriers[missing + 1 :]
+        assert isinstance(first_defect(made.recording()), simt.RaceError)
+
+
+def test_records_of_twelve_bytes_race_only_where_they_overlap():
+    made, x, _, _ = launch()
+    base = made.allocations[x].address
+    made.store(0, x, 0, 2)
+    for thread in range(1, 9):
+        made._row(Kind.STORE, thread, 2, base + 12 * thread, 12, x)
+    assert first_defect(made.recording()) is None
+    made._row(Kind.STORE, 1, 2, base + 32, 4, x)
+    error = said(made)
+    assert (error.first, error.second) == (2, 9)
 
 
 def test_kernel_with_a_race_is_reported_by_its_launch(line_of):
