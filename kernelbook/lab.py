@@ -37,7 +37,7 @@ ANSWERS = "application/vnd.kernelbook.answers+json"
 _chosen = _device.choose("auto")
 if _chosen == "sim":
     from kernelbook import simt
-    from kernelbook.simt import memory, ordering, resources
+    from kernelbook.simt import ordering, resources, unwritten
 
     simt.install()
     simt.diagnose_always()
@@ -109,7 +109,7 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArra
     out = np.empty(shape, dtype)
     out[...] = poison.element(out.dtype)[0]
     if not on_gpu():
-        memory.mark_unwritten(out)
+        unwritten.mark_unwritten(out)
     return out
 
 

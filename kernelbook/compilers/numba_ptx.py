@@ -57,7 +57,7 @@ def compile_function(
             kernel = module.__dict__[name]
             arguments = _argument_types(signature, kernel.py_func)
             options = kernel.targetoptions
-            ptx, _ = compile_ptx(  # type: ignore[no-untyped-call]
+            ptx, _ = compile_ptx(
                 kernel.py_func,
                 arguments,
                 device=False,

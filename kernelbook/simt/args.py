@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelbook.simt import guard, ordering, seam
 from kernelbook.simt.host import NOT_CONTIGUOUS, DeviceNDArray, contiguous, order_of
-from kernelbook.simt.memory import fresh
+from kernelbook.simt.unwritten import fresh
 
 
 class ArgHint:

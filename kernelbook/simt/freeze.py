@@ -25,7 +25,7 @@ from kernelbook.simt import log, machine, rewrite
 from kernelbook.simt.abstract import Value
 from kernelbook.simt.device_math import device_math, replacement
 from kernelbook.simt.errors import KernelError
-from kernelbook.simt.memory import wrap
+from kernelbook.simt.recorded import wrap
 from kernelbook.simt.registers import now
 from kernelbook.simt.typed import typed
 

@@ -19,8 +19,8 @@ from kernelbook.simt.errors import KernelError
 from kernelbook.simt.host_arrays import ManagedNDArray as ManagedNDArray
 from kernelbook.simt.host_arrays import MappedNDArray as MappedNDArray
 from kernelbook.simt.host_arrays import PinnedNDArray
-from kernelbook.simt.memory import fresh, is_marked, mark_unwritten
 from kernelbook.simt.registers import now
+from kernelbook.simt.unwritten import fresh, is_marked, mark_unwritten
 
 NOT_CONTIGUOUS = (
     "Array contains non-contiguous buffer and cannot be transferred as a single memory region. "

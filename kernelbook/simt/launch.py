@@ -27,10 +27,11 @@ from kernelbook.simt.errors import KernelError, LaunchError, NotSimulated
 from kernelbook.simt.freeze import Frozen
 from kernelbook.simt.limit import time_limit
 from kernelbook.simt.log import Log
-from kernelbook.simt.memory import Recorded, wrap, written_bytes
+from kernelbook.simt.recorded import Recorded, wrap
 from kernelbook.simt.registers import blockDim, blockIdx, gridDim, now, threadIdx
 from kernelbook.simt.schedule import Schedule
 from kernelbook.simt.scheduler import Grid, KernelInfo
+from kernelbook.simt.unwritten import written_bytes
 
 Triple = tuple[int, int, int]
 _launching = threading.Lock()  # one grid at a time: the special registers exist once

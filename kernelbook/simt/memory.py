@@ -6,35 +6,23 @@ which like Numba's widened int64 do not overflow at 32 bits. A store converts to
 as C does: integers wrap. An index outside the array, a negative one included, is a
 :class:`BoundsError`.
 
-When the launch has a log (see :mod:`kernelbook.simt.seam`) it builds :class:`Recorded` arrays,
-which write every access down. Their bodies repeat each other: a call would cost as much as the
-access. Without a log the plain classes are used, so that nobody pays for what nobody reads.
+The subclasses only make the usual loads and stores faster. Where a launch is written down,
+:mod:`kernelbook.simt.recorded` has others.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kernelbook import poison
-from kernelbook.simt import bounds, guard, log, machine, stuck
+from kernelbook.simt import bounds, machine, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import BoundsError, KernelError, user_frame
-from kernelbook.simt.log import KIND_BITS, Log
-from kernelbook.simt.memory_map import Region, root_of
-from kernelbook.simt.record import Kind
-from kernelbook.simt.registers import now
 from kernelbook.simt.whole import whole_array
-
-_getframe = sys._getframe
-_row = log.rows.extend
-_ATOMIC = int(Kind.ATOMIC)
-_ATOMIC_DEPTH = 3  # the kernel calls cuda.atomic.add, that the module's _change, that Array.atomic
 
 Index = tuple[int, ...]
 _ATOMIC_TYPES = "ilqILQfd"  # type characters of 32- and 64-bit integers and floats
@@ -141,9 +129,13 @@ class Array:
 
     def view_of(self, data: np.ndarray[Any, Any], at: Any) -> Array:
         """An array over ``data``, part of this one's memory, that remembers where it came from."""
-        part = wrap(data, self.name, self.space, region=getattr(self, "region", None))
+        part = self.over(data)
         part.parent, part.at = self, at
         return part
+
+    def over(self, data: np.ndarray[Any, Any]) -> Array:
+        """An array of the fastest kind over ``data``, part of this one's memory."""
+        return plain(data, self.name, self.space)
 
     def label(self) -> str:
         """The name to show: the argument's or variable's, with the indices of views."""
@@ -200,7 +192,7 @@ class Array:
         """``self[index]`` for any index: an element, or a view for a slice or a missing axis."""
         at = index if isinstance(index, tuple) else (index,)
         if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
-            return _as_loaded(self.data[self.element(at, "reads")])
+            return as_loaded(self.data[self.element(at, "reads")])
         return self.view_of(self.data[self._part(at, "reads")], index)
 
     def store(self, index: Any, value: Any) -> None:
@@ -330,296 +322,28 @@ class NarrowMatrix(Matrix):
         return self.load(ij)
 
 
-class Recorded(Array):
-    """Any number of axes; writes every access into the log, then does what :class:`Array` does."""
-
-    __slots__ = ("code", "region", "steps")
-
-    def __init__(
-        self, data: np.ndarray[Any, Any], name: str, space: str, log: Log, region: Region
-    ) -> None:
-        super().__init__(data, name, space)
-        self.region = region
-        unit = data.itemsize
-        if data.ndim == 1:
-            unit = data.strides[0] if data.size > 1 else unit
-            self.steps: tuple[int, ...] = (1,)
-        elif any(stride % unit for stride in data.strides):
-            unit, self.steps = 1, data.strides
-        else:
-            self.steps = tuple(stride // unit for stride in data.strides)
-        self.code = log.memory.view(region, data, unit) << KIND_BITS
-
-    def load(self, index: Any) -> Any:
-        at = index if isinstance(index, tuple) else (index,)
-        if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
-            checked = self.element(at, "reads")
-            self._note(Kind.LOAD, checked)
-            return _as_loaded(self.data[checked])
-        return self.view_of(self.data[self._part(at, "reads")], index)
-
-    def store(self, index: Any, value: Any) -> None:
-        at = index if isinstance(index, tuple) else (index,)
-        if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
-            checked = self.element(at, "writes")
-            super().store(index, value)
-            self._note(Kind.STORE, checked)
-            return
-        target = self.view_of(self.data[self._part(at, "writes")], index)
-        super().store(index, value)
-        if isinstance(value, Recorded):
-            value.note_all(Kind.LOAD)
-        if isinstance(target, Recorded):
-            target.note_all(Kind.STORE)
-
-    def atomic(self, index: Any, change: Callable[..., Any], *operands: Any) -> Any:
-        old = super().atomic(index, change, *operands)
-        frame = _getframe(_ATOMIC_DEPTH)
-        at = index if index.__class__ is tuple else (index,)
-        place = at[0] if self.ndim == 1 else sum(map(operator.mul, at, self.steps))
-        _row((self.code + _ATOMIC, place, frame.f_lasti, frame.f_code))
-        return old
-
-    def note_all(self, kind: Kind) -> None:
-        """Write down every element, for accesses that name a whole slice."""
-        for at in np.ndindex(self.shape):
-            self._note(kind, at)
-
-    def _note(self, kind: Kind, at: Index) -> None:
-        frame = user_frame(_getframe(1))
-        if frame is None:
-            return
-        _row(
-            (self.code + kind, sum(map(operator.mul, at, self.steps)), frame.f_lasti, frame.f_code)
-        )
-
-
-class RecordedVector(Recorded):
-    """One axis; loads give NumPy scalars."""
-
-    __slots__ = ()
-
-    def __getitem__(self, i: Any) -> Any:
-        try:
-            if i >= 0:
-                value = self.data[i]
-                frame = _getframe(1)
-                _row((self.code, i, frame.f_lasti, frame.f_code))
-                return value
-        except (TypeError, IndexError, ValueError):
-            pass
-        return self.load(i)
-
-    def __setitem__(self, i: Any, value: Any) -> None:
-        try:
-            if i >= 0:
-                self.data[i] = value
-                frame = _getframe(1)
-                _row((self.code + 1, i, frame.f_lasti, frame.f_code))
-                return
-        except (TypeError, IndexError, ValueError, OverflowError):
-            pass
-        self.store(i, value)
-
-
-class RecordedNarrowVector(RecordedVector):
-    """One axis of integers under 64 bits or booleans; loads give Python ints and bools."""
-
-    __slots__ = ()
-
-    def __getitem__(self, i: Any) -> Any:
-        try:
-            if i >= 0:
-                value = self.data.item(i)
-                frame = _getframe(1)
-                _row((self.code, i, frame.f_lasti, frame.f_code))
-                return value
-        except (TypeError, IndexError, ValueError):
-            pass
-        return self.load(i)
-
-
-class RecordedMatrix(Recorded):
-    """Two axes; loads give NumPy scalars."""
-
-    __slots__ = ()
-
-    def __getitem__(self, ij: Any) -> Any:
-        try:
-            i, j = ij
-            if i | j >= 0:
-                value = self.data[ij]
-                step, other = self.steps
-                frame = _getframe(1)
-                _row((self.code, i * step + j * other, frame.f_lasti, frame.f_code))
-                return value
-        except (TypeError, IndexError, ValueError):
-            pass
-        return self.load(ij)
-
-    def __setitem__(self, ij: Any, value: Any) -> None:
-        try:
-            i, j = ij
-            if i | j >= 0:
-                self.data[ij] = value
-                step, other = self.steps
-                frame = _getframe(1)
-                _row((self.code + 1, i * step + j * other, frame.f_lasti, frame.f_code))
-                return
-        except (TypeError, IndexError, ValueError, OverflowError):
-            pass
-        self.store(ij, value)
-
-
-class RecordedNarrowMatrix(RecordedMatrix):
-    """Two axes of integers under 64 bits or booleans; loads give Python ints and bools."""
-
-    __slots__ = ()
-
-    def __getitem__(self, ij: Any) -> Any:
-        try:
-            i, j = ij
-            if i | j >= 0:
-                value = self.data.item(ij)
-                step, other = self.steps
-                frame = _getframe(1)
-                _row((self.code, i * step + j * other, frame.f_lasti, frame.f_code))
-                return value
-        except (TypeError, IndexError, ValueError):
-            pass
-        return self.load(ij)
-
-
-class RecordedRecords(Recorded):
-    """Elements with fields, any number of axes: each field that is touched is an access."""
-
-    __slots__ = ()
-
-    def __getitem__(self, index: Any) -> Any:
-        at = index if isinstance(index, tuple) else (index,)
-        if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
-            return Fields(self, self.element(at, "reads"))
-        return super().load(index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.store(index, value.whole() if isinstance(value, Fields) else value)
-
-    def field(self, name: str) -> Array:
-        """The array of one field. Raises AttributeError when the records have no such field."""
-        if name not in (self.dtype.fields or {}):
-            known = ", ".join(self.dtype.names or ())
-            raise AttributeError(f"{self.label()} has no field {name!r}; it has {known}")
-        return self.view_of(np.asarray(self.data)[name], name)
-
-
-class Fields:
-    """One element of an array of records: ``.name`` and ``["name"]`` reach its fields."""
-
-    __slots__ = ("_array", "_at")
-
-    def __init__(self, array: RecordedRecords, at: Index) -> None:
-        object.__setattr__(self, "_array", array)
-        object.__setattr__(self, "_at", at)
-
-    def __getattr__(self, name: str) -> Any:
-        return self._array.field(name).load(self._at)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._array.field(name).store(self._at, value)
-
-    __getitem__ = __getattr__
-    __setitem__ = __setattr__
-
-    def whole(self) -> Any:
-        """The record as a value: every byte of it is read."""
-        return self._array.load(self._at)
-
-
 _PLAIN: dict[tuple[int, bool], type[Array]] = {
     (1, False): Vector,
     (1, True): NarrowVector,
     (2, False): Matrix,
     (2, True): NarrowMatrix,
 }
-_RECORDED: dict[tuple[int, bool], type[Recorded]] = {
-    (1, False): RecordedVector,
-    (1, True): RecordedNarrowVector,
-    (2, False): RecordedMatrix,
-    (2, True): RecordedNarrowMatrix,
-}
 
 
-def wrap(
-    data: np.ndarray[Any, Any],
-    name: str,
-    space: str,
-    *,
-    owner: tuple[int, int] = (-1, -1),
-    region: Region | None = None,
-) -> Array:
-    """The fastest array class for ``data``; one that records when the launch has a log.
+def plain(data: np.ndarray[Any, Any], name: str, space: str) -> Array:
+    """The fastest class for ``data`` when nothing is written down."""
+    data, shape = shaped(data)
+    return _PLAIN.get(shape, Array)(data, name, space)
 
-    space: "global", "shared", "local" or "const". owner: number of the block that shared memory
-    belongs to, and number in the grid of the thread that local memory belongs to. region: what
-    ``data`` is a view of, when that is known.
-    """
+
+def shaped(data: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], tuple[int, bool]]:
+    """``data`` as arrays hold it, and what chooses its class: axes, and narrow integers or not."""
     if data.dtype.fields is not None and not isinstance(data, np.recarray):
         data = data.view(np.recarray)
-    shape = data.ndim, data.dtype.kind in "iub" and data.itemsize < 8
-    log = now.log
-    if log is None:
-        return _PLAIN.get(shape, Array)(data, name, space)
-    region = region or log.memory.region(data, name, space, owner)
-    if data.dtype.fields is not None:
-        return RecordedRecords(data, name, space, log, region)
-    return _RECORDED.get(shape, Recorded)(data, name, space, log, region)
+    return data, (data.ndim, data.dtype.kind in "iub" and data.itemsize < 8)
 
 
-_unwritten: dict[int, weakref.ref[Any]] = {}
-
-
-def poisoned(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[Any, Any]:
-    """New memory that holds what no kernel computes: see :mod:`kernelbook.poison`."""
-    made = np.empty(shape, dtype, order)
-    made[...] = poison.element(dtype)[0]
-    return made
-
-
-def fresh(shape: Any, dtype: np.dtype[Any], order: Any = "C") -> np.ndarray[Any, Any]:
-    """Poisoned memory that host code sees: marked as unwritten, between guard zones."""
-    made = guard.guarded(shape, dtype, order, poison.element(dtype))
-    mark_unwritten(made)
-    return made
-
-
-def mark_unwritten(array: np.ndarray[Any, Any]) -> None:
-    """Remember that ``array`` is poisoned memory: reading it before it is written is a defect."""
-    root = root_of(array)
-    key = id(root)
-    _unwritten[key] = weakref.ref(root, lambda _: _unwritten.pop(key, None))
-
-
-def is_marked(array: np.ndarray[Any, Any]) -> bool:
-    """Whether the memory of ``array`` was made by :func:`mark_unwritten`'s caller as poison."""
-    return id(root_of(array)) in _unwritten
-
-
-def written_bytes(made: np.ndarray[Any, Any], memory: np.ndarray[Any, Any]) -> Any:
-    """Which bytes of ``memory`` are initialised, in their order there; None when all are.
-
-    made: the array that the host made; memory: that array or its copy on the device.
-    """
-    if not isinstance(made, np.ndarray) or not is_marked(made) or memory.dtype.kind == "b":
-        return None
-    if not (memory.flags.c_contiguous or memory.flags.f_contiguous):
-        return None
-    poisoned = poison.untouched(memory.ravel(order="K"))
-    if not poisoned.any() or (memory.itemsize < 4 and not poisoned.all()):
-        return None  # of narrow elements that were written some may look like the poison
-    return np.repeat(~poisoned, memory.itemsize)
-
-
-def _as_loaded(value: Any) -> Any:
+def as_loaded(value: Any) -> Any:
     """A NumPy scalar as a load returns it: narrow integers and booleans as Python's."""
     if isinstance(value, (np.integer, np.bool_)) and value.itemsize < 8:
         return value.item()

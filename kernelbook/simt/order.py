@@ -17,7 +17,7 @@ a block up to its barrier is one pair too; a pair is what a vector clock has for
 most are missing. Source: PTX ISA, memory consistency model (release and acquire patterns);
 FastTrack (Flanagan and Freund, 2009) for what is kept of each element.
 
-Limit: about 1 to 2 µs a row, on suspects only. An access to an element costs as much again for each
+Limit: 1 to 3 µs a row, on suspects only. An access to an element costs as much again for each
 thread that has loaded or atomically changed it since it was last stored to, and a fence costs what
 its thread knows. Launches of 10⁵ such rows take about a second.
 """

@@ -21,8 +21,10 @@ import numpy as np
 from kernelbook.simt import device, stuck
 from kernelbook.simt.dtypes import as_dtype
 from kernelbook.simt.errors import KernelError, LaunchError
-from kernelbook.simt.memory import Array, poisoned, wrap
+from kernelbook.simt.memory import Array
+from kernelbook.simt.recorded import wrap
 from kernelbook.simt.registers import now, outside
+from kernelbook.simt.unwritten import poisoned
 
 _RUN_TIME_NAMES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "shape", "size", "grid")
 

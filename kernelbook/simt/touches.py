@@ -84,8 +84,6 @@ def _odd_allocations(
         usual[allocation] = width
         misfit = (usual[allocation] != width) | ((address & (width - 1)) != 0)
         misfit |= (width & (width - 1)) != 0
-        if least != _lowest_bit(least):
-            misfit |= width == least
     if not misfit.any():
         return None
     odd = np.zeros(count, np.bool_)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from kernelbook.simt import KernelError, abstract, memory, numeric, rewrite
+from kernelbook.simt import KernelError, abstract, numeric, recorded, rewrite
 from kernelbook.simt.typed import typed
 
 
@@ -186,7 +186,7 @@ def helpers(kernel, *arguments):
 
 
 def wrapped(*arrays):
-    return tuple(memory.wrap(array, "x", "global") for array in arrays)
+    return tuple(recorded.wrap(array, "x", "global") for array in arrays)
 
 
 def test_index_arithmetic_and_floats_of_one_type_stay_as_they_are():

@@ -280,6 +280,14 @@ def test_records_of_twelve_bytes_race_only_where_they_overlap():
     assert (error.first, error.second) == (2, 9)
 
 
+def test_records_of_twelve_bytes_that_overlap_by_eight_race():
+    made, x, _, _ = launch()
+    base = made.allocations[x].address
+    made._row(Kind.STORE, 0, 2, base, 12, x)
+    made._row(Kind.STORE, 1, 2, base + 4, 12, x)
+    assert (said(made).first, said(made).second) == (0, 1)
+
+
 def test_kernel_with_a_race_is_reported_by_its_launch(line_of):
     from numba import cuda, float32
 

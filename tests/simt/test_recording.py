@@ -5,7 +5,8 @@ import pytest
 from numba import cuda
 
 from kernelbook import simt
-from kernelbook.simt import BoundsError, Kind, log, memory
+from kernelbook.simt import BoundsError, Kind, log
+from kernelbook.simt import recorded as recorded_arrays
 
 
 @cuda.jit(device=True)
@@ -291,7 +292,7 @@ def test_without_a_listener_plain_classes_are_used(monkeypatch):
     def fail(*args):
         raise AssertionError("a recorded array was made")
 
-    monkeypatch.setattr(memory.Recorded, "__init__", fail)
+    monkeypatch.setattr(recorded_arrays.Recorded, "__init__", fail)
     out = np.zeros(2, np.float32)
     sum_pairs[2, 4](np.ones(8, np.float32), out)
     assert out.tolist() == [8, 8]

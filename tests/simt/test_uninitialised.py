@@ -64,6 +64,13 @@ def test_read_of_the_initialised_half_is_allowed_and_of_the_other_reported():
     assert first_defect(made.recording()).element == "mine[4]"
 
 
+def test_read_of_an_element_half_initialised_is_reported():
+    made, mine = launch("global", np.arange(32) < 18)
+    made.load(0, mine, 3, 3)
+    made.load(0, mine, 4, 3)
+    assert first_defect(made.recording()).element == "mine[4]"
+
+
 def test_read_after_a_store_is_allowed():
     made, mine = launch("shared")
     made.store(0, mine, 0, 2)
