@@ -104,3 +104,26 @@ for seed in (1, 1, 2):
 print(draws[0] == draws[1], draws[1] == draws[2])
 """
     assert run(program) == "True False"
+
+
+def test_schedules_run_the_body_in_several_orders_the_natural_one_first() -> None:
+    program = """
+from numba import cuda
+from kernelbook import simt
+
+@cuda.jit
+def last(out):
+    out[0] = cuda.grid(1)
+
+def orders():
+    for number in lab.schedules(4):
+        out = lab.empty(1, np.int32)
+        with simt.diagnosis(False):
+            last[8, 64](out)
+        yield number, int(out[0])
+
+first, again = list(orders()), list(orders())
+numbers, threads = zip(*first)
+print(threads[0], numbers, len(set(threads)) > 2, first == again)
+"""
+    assert run(program) == "511 (0, 1, 2, 3) True True"

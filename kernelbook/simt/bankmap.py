@@ -212,23 +212,23 @@ def _draw_cell(axis: Axes, cell: Cell, kind: Kind) -> None:
 
 
 def _label(axis: Axes, cells: list[Cell], turns: int) -> None:
-    """Who asks for the word, in the box where it fits, else once along the bank."""
-    paper = figure.colour("paper")
+    """Who asks for the word, in the box where it fits, else once under a bank with room there."""
     if turns <= MOST_NUMBERED:
         for cell in cells:
             text = _ranges(cell.lanes)
             if turns <= MOST_NAMED:
                 text = f"{text}: {cell.element}"
-            axis.text(
-                cell.turn + 0.5, cell.bank, text, color=paper, ha="center", va="center_baseline"
-            )
+            at = cell.turn + 0.5, cell.bank
+            axis.text(*at, text, color=figure.colour("paper"), ha="center", va="center_baseline")
         return
     by_bank: dict[int, list[int]] = {}
     for cell in cells:
         by_bank.setdefault(cell.bank, []).extend(cell.lanes)
     for bank, lanes in by_bank.items():
-        text = f"lanes {_ranges(sorted(set(lanes)))}"
-        axis.text(1.3, bank, text, color=paper, ha="left", va="center_baseline")
+        if bank + 1 not in by_bank and bank + 1 < banks.BANKS:
+            text = f"lanes {_ranges(sorted(set(lanes)))}"
+            at = 1.0, bank + 1.1
+            axis.text(*at, text, color=figure.colour("ink"), ha="left", va="center_baseline")
 
 
 def _ranges(lanes: Sequence[int]) -> str:
