@@ -17,7 +17,7 @@ constexpr int ROW_PACKS = COLS / WIDTH;
 constexpr int WARPS = THREADS / 32;
 constexpr int SLOTS = WARPS * CLUSTER;  // one for each warp of the row
 constexpr bool EXACT = CLUSTER * THREADS * PACKS == ROW_PACKS;
-static_assert(COLS % WIDTH == 0 && CLUSTER * THREADS * PACKS >= ROW_PACKS && SLOTS <= 32);
+static_assert(COLS % WIDTH == 0 && CLUSTER * THREADS * PACKS >= ROW_PACKS && SLOTS <= 64);
 static_assert(ROWS == 1 || SLOTS == 1);
 
 __device__ float lowest() { return __int_as_float(0xff800000); }  // minus infinity
@@ -52,7 +52,7 @@ __device__ void unpack(uint4 pack, float* v) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
 #if HALF
-        asm("{ .reg .f16 lo, hi; mov.b32 {lo, hi}, %2; cvt.f32.f16 %0, lo; cvt.f32.f16 %1, hi; }"
+        asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %2; cvt.f32.f16 %0, lo; cvt.f32.f16 %1, hi; }"
             : "=f"(v[2 * k]), "=f"(v[2 * k + 1]) : "r"(words[k]));
 #else
         v[k] = __uint_as_float(words[k]);
@@ -74,22 +74,29 @@ __device__ uint4 packed(const float* v, float factor) {
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// The maximum of what `lanes` lanes hold, and their sums brought to it; every lane gets both.
-__device__ void merge_lanes(float& peak, float& sum, int lanes) {
+// The maximum of what the 32 lanes hold, and their sums brought to it; every lane gets both.
+__device__ void merge_lanes(float& peak, float& sum) {
     const float mine = peak;
-    for (int bit = lanes / 2; bit > 0; bit /= 2)
+    for (int bit = 16; bit > 0; bit /= 2)
         peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, bit));
     if (peak != lowest()) sum *= exp_of(mine - peak);  // all of them minus infinity: all sums are 0
-    for (int bit = lanes / 2; bit > 0; bit /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, bit);
+    for (int bit = 16; bit > 0; bit /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, bit);
 }
 
 #if CLUSTER > 1
-__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 __device__ void store_remote(float2* slot, int block, float2 v) {
     unsigned here = (unsigned)__cvta_generic_to_shared(slot), there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(block));
-    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" :: "r"(there), "f"(v.x), "f"(v.y) : "memory");
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};"
+                 :: "r"(there), "f"(v.x), "f"(v.y) : "memory");
 }
 #endif
 
@@ -108,10 +115,16 @@ __device__ void merge_warps(float& peak, float& sum) {
     if (lane == 0) slots[warp] = make_float2(peak, sum);
     __syncthreads();
 #endif
-    const float2 v = lane < SLOTS ? slots[lane] : make_float2(lowest(), 0.0f);
+    float2 v = lane < SLOTS ? slots[lane] : make_float2(lowest(), 0.0f);
+    if (SLOTS > 32) {
+        const float2 w = slots[(lane + 32) % SLOTS];
+        peak = fmaxf(v.x, w.x);
+        const float base = peak == lowest() ? 0.0f : peak;
+        v = make_float2(peak, v.y * exp_of(v.x - base) + w.y * exp_of(w.x - base));
+    }
     peak = v.x;
     sum = v.y;
-    merge_lanes(peak, sum, 32);
+    merge_lanes(peak, sum);
 #endif
 }
 
@@ -156,7 +169,7 @@ void softmax(const uint4* __restrict__ x, uint4* __restrict__ out, int rows) {
         sum += kept[k];
     }
     float peak = mine;
-    merge_lanes(peak, sum, 32);
+    merge_lanes(peak, sum);
     merge_warps(peak, sum);
 
     // A row of minus infinities has sum 0: 0 · (1 / 0) is NaN, as it should be.

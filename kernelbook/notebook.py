@@ -17,13 +17,24 @@ from typing import Any
 _attached: set[int] = set()
 
 
+def before_each_cell(call: Callable[[], None]) -> None:
+    """Call ``call`` before every cell of the running IPython shell. Outside IPython never."""
+    shell = _shell()
+    if shell is not None:
+        shell.events.register("pre_run_cell", lambda *_: call())
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
 def attach(compared: Callable[[], int], forget: Callable[[], None]) -> None:
     """Hook into the running IPython shell, once. Outside IPython nothing happens.
 
     compared: how many comparisons of the cell that just ran have held; forget: start from 0.
     """
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell = _shell()
     if shell is None or id(shell) in _attached:
         return
     _attached.add(id(shell))

@@ -210,6 +210,10 @@ def _advice(race: _Race) -> str:
     if race.within_warps:
         between = f"ut cuda.syncwarp() or {_BARRIER} between"
     if not race.same_line:
+        upper, lower = sorted((race.first, race.second), key=race.line)
+        if _in_a_later_turn(race, upper, lower):
+            before, again = race.site(lower).line, race.site(upper).line
+            return f"P{between[:-8]} after line {before}, before line {again} runs again."
         return f"P{between} the two lines."
     if _same_turn(race):
         return f"Read into a variable first: p{between} the read and the write."
@@ -265,14 +269,28 @@ def _atomic_for(race: _Race) -> str:
     return f"cuda.atomic.{name}({array}, {index}, …)"
 
 
+def _in_a_later_turn(race: _Race, upper: int, lower: int) -> bool:
+    """Whether the access on the upper line belongs to a later turn, or call, than the other.
+
+    Told by how often the two threads had been at each other's line; a line that one of them never
+    reaches tells nothing.
+    """
+    passed = _times(race, upper, at=lower)
+    if passed >= _times(race, lower, at=lower):
+        return True
+    reached = _times(race, lower, at=upper)
+    return 0 < reached < _times(race, upper, at=upper)
+
+
+def _times(race: _Race, row: int, *, at: int) -> int:
+    """How often the thread of ``row`` had made the access of the row ``at``, up to its own."""
+    mine = race.recording.thread[: row + 1] == race.thread(row)
+    return int((mine & (race.recording.site[: row + 1] == race.recording.site[at])).sum())
+
+
 def _same_turn(race: _Race) -> bool:
     """Whether both threads have made their access equally often."""
-    counts = set()
-    for row in (race.first, race.second):
-        until = slice(row + 1)
-        mine = race.recording.thread[until] == race.thread(row)
-        counts.add(int((mine & (race.recording.site[until] == race.recording.site[row])).sum()))
-    return len(counts) == 1
+    return _times(race, race.first, at=race.first) == _times(race, race.second, at=race.second)
 
 
 def _two_stores(race: _Race) -> str:

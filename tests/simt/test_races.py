@@ -7,9 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from numba import cuda
 from recordings import Builder
 
 from kernelbook import simt
+from kernelbook.simt.errors import RaceError
 from kernelbook.simt.races import suspects
 from kernelbook.simt.record import Kind
 from kernelbook.simt.touches import touches_of
@@ -301,3 +303,70 @@ def test_kernel_with_a_race_is_reported_by_its_launch(line_of):
         mirror[1, 64](np.ones(64, np.float32))
     for text in ("s[cuda.threadIdx.x] = x", "x[cuda.threadIdx.x] = s"):
         assert f"line {line_of(mirror, text)}" in str(caught.value)
+
+
+@cuda.jit(device=True)
+def mirrored(value):
+    tile = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    tile[t] = value  # upper
+    cuda.syncthreads()
+    return tile[63 - t]  # lower
+
+
+@cuda.jit
+def called_twice(x, out):
+    t = cuda.threadIdx.x
+    out[t] = mirrored(x[t]) + mirrored(x[t])
+
+
+@cuda.jit
+def no_barrier_at_the_end_of_a_turn(x, out):
+    tile = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    for _ in range(3):
+        tile[t] = x[t]  # upper
+        cuda.syncthreads()
+        out[t] += tile[63 - t]  # lower
+
+
+@cuda.jit
+def no_barrier_within_a_turn(x, out):
+    tile = cuda.shared.array(64, np.float32)
+    t = cuda.threadIdx.x
+    for _ in range(3):
+        tile[t] = x[t]
+        out[t] += tile[63 - t]
+        cuda.syncthreads()
+
+
+@cuda.jit
+def one_writer(x, out):
+    tile = cuda.shared.array(1, np.float32)
+    t = cuda.threadIdx.x
+    if t == 40:
+        tile[0] = x[0]
+    out[t] = tile[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("kernel", "function"),
+    [(called_twice, mirrored), (no_barrier_at_the_end_of_a_turn, None)],
+)
+def test_advice_after_the_lower_line_where_the_next_turn_meets_this_one(
+    kernel, function, seed, line_of
+):
+    upper, lower = (line_of(function or kernel, mark) for mark in ("# upper", "# lower"))
+    with simt.diagnosis(), simt.schedule(seed), pytest.raises(RaceError) as caught:
+        kernel[1, 64](np.ones(64, np.float32), np.zeros(64, np.float32))
+    advice = f"Put cuda.syncthreads() after line {lower}, before line {upper} runs again."
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kernel", [no_barrier_within_a_turn, one_writer])
+def test_advice_between_the_lines_where_one_turn_races(kernel, seed):
+    with simt.diagnosis(), simt.schedule(seed), pytest.raises(RaceError) as caught:
+        kernel[1, 64](np.ones(64, np.float32), np.zeros(64, np.float32))
+    assert "Put cuda.syncthreads() between the two lines." in str(caught.value)
