@@ -8,10 +8,14 @@
 //   ROWS      rows of a block, more than 1 only where THREADS is 32
 //   CLUSTER   blocks that share a row, through distributed shared memory where more than 1 (sm_90)
 //   STREAM    1 to load and store past the caches, as for data that is used once
+//   SHARED    1 to keep the row in shared memory as it was loaded, where its elements would fill the
+//             registers: several long rows then fit on an SM, and each power is taken twice
+//   RESIDENT  blocks that must fit on an SM, which limits the registers
 // so that CLUSTER · THREADS · PACKS packs hold a row. No thread waits for a row's maximum before its
 // first exponential: it subtracts its own, and one rescaling at the end makes that good. So one
-// barrier is enough, and every element meets one exponential.
+// barrier is enough, and every element meets one exponential (two with SHARED).
 
+constexpr int AHEAD = SHARED ? 2 : PACKS;  // packs that are read together
 constexpr int WIDTH = HALF ? 8 : 4;  // elements of a pack
 constexpr int ROW_PACKS = COLS / WIDTH;
 constexpr int WARPS = THREADS / 32;
@@ -37,6 +41,11 @@ __device__ uint4 load(const uint4* from) {
 #else
     return *from;
 #endif
+}
+
+__device__ void load_shared(uint4* to, const uint4* from) {
+    const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(place), "l"(from) : "memory");
 }
 
 __device__ void store(uint4* to, uint4 v) {
@@ -132,7 +141,7 @@ extern "C" __global__
 #if CLUSTER > 1
 __cluster_dims__(CLUSTER, 1, 1)
 #endif
-__launch_bounds__(THREADS * ROWS)
+__launch_bounds__(THREADS * ROWS, RESIDENT)
 void softmax(const uint4* __restrict__ x, uint4* __restrict__ out, int rows) {
 #if CLUSTER > 1
     cluster_arrive();
@@ -143,13 +152,40 @@ void softmax(const uint4* __restrict__ x, uint4* __restrict__ out, int rows) {
     x += (size_t)row * ROW_PACKS;
     out += (size_t)row * ROW_PACKS;
 
+#if SHARED
+    extern __shared__ uint4 row_packs[];  // a thread touches its own packs alone
+#pragma unroll
+    for (int k = 0; k < PACKS; ++k)
+        if (EXACT || first + k * THREADS < ROW_PACKS)
+            load_shared(row_packs + threadIdx.x + k * THREADS, x + first + k * THREADS);
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
+#else
     uint4 loaded[PACKS];  // every load is under way before the first is needed
 #pragma unroll
     for (int k = 0; k < PACKS; ++k)
         if (EXACT || first + k * THREADS < ROW_PACKS) loaded[k] = load(x + first + k * THREADS);
+#endif
 
+    float mine = lowest(), sum = 0.0f;
+#if SHARED
+    float v[WIDTH];
+#pragma unroll AHEAD
+    for (int k = 0; k < PACKS; ++k) {
+        if (!EXACT && first + k * THREADS >= ROW_PACKS) continue;
+        unpack(row_packs[threadIdx.x + k * THREADS], v);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) mine = fmaxf(mine, v[j]);
+    }
+    const float base = mine == lowest() ? 0.0f : mine;  // minus infinity less itself is NaN
+#pragma unroll AHEAD
+    for (int k = 0; k < PACKS; ++k) {
+        if (!EXACT && first + k * THREADS >= ROW_PACKS) continue;
+        unpack(row_packs[threadIdx.x + k * THREADS], v);
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) sum += exp_of(v[j] - base);
+    }
+#else
     float kept[PACKS * WIDTH];
-    float mine = lowest();
 #pragma unroll
     for (int k = 0; k < PACKS; ++k) {
         if (EXACT || first + k * THREADS < ROW_PACKS) {
@@ -162,20 +198,33 @@ void softmax(const uint4* __restrict__ x, uint4* __restrict__ out, int rows) {
         for (int j = 0; j < WIDTH; ++j) mine = fmaxf(mine, kept[k * WIDTH + j]);
     }
     const float base = mine == lowest() ? 0.0f : mine;  // minus infinity less itself is NaN
-    float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < PACKS * WIDTH; ++k) {
         kept[k] = exp_of(kept[k] - base);
         sum += kept[k];
     }
+#endif
     float peak = mine;
     merge_lanes(peak, sum);
     merge_warps(peak, sum);
 
     // A row of minus infinities has sum 0: 0 · (1 / 0) is NaN, as it should be.
+#if SHARED
+    const float factor = 1.0f / sum;
+    const float top = peak == lowest() ? 0.0f : peak;
+#else
     const float factor = (peak == lowest() ? 1.0f : exp_of(mine - peak)) / sum;
+#endif
+#pragma unroll AHEAD
+    for (int k = 0; k < PACKS; ++k) {
+        if (!EXACT && first + k * THREADS >= ROW_PACKS) continue;
+#if SHARED
+        unpack(row_packs[threadIdx.x + k * THREADS], v);
 #pragma unroll
-    for (int k = 0; k < PACKS; ++k)
-        if (EXACT || first + k * THREADS < ROW_PACKS)
-            store(out + first + k * THREADS, packed(kept + k * WIDTH, factor));
+        for (int j = 0; j < WIDTH; ++j) v[j] = exp_of(v[j] - top);
+        store(out + first + k * THREADS, packed(v, factor));
+#else
+        store(out + first + k * THREADS, packed(kept + k * WIDTH, factor));
+#endif
+    }
 }

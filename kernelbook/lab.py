@@ -369,6 +369,8 @@ def _verdict(
     cause = ""
     if not untouched[first] and values.dtype.kind in "fc" and np.isnan(values[first]):
         cause = " A NaN was computed: something was read that nobody had written."
+    elif values.dtype.kind in "iu" and wanted.dtype.kind == "f" and wanted[first] % 1:
+        cause = f" The output is {values.dtype}, which holds no fractions."
     raise CheckFailed(f"{opening}{place} {found}, expected {_number(wanted[first])}{rest}.{cause}")
 
 

@@ -16,16 +16,16 @@
 #define THREAD_N 8
 #endif
 #ifndef WARPS_M
-#define WARPS_M 4
+#define WARPS_M 2
 #endif
 #ifndef WARPS_N
 #define WARPS_N 2
 #endif
 #ifndef STAGES
-#define STAGES 3
+#define STAGES 2
 #endif
 #ifndef BLOCKS_PER_SM
-#define BLOCKS_PER_SM 2
+#define BLOCKS_PER_SM 3  // 168 registers a thread; 4 blocks leave 128: too few to load ahead
 #endif
 #ifndef GROUP
 #define GROUP 8  // tiles below each other that run together, for L2

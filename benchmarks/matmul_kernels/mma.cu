@@ -9,11 +9,20 @@
 // copies nor ldmatrix, which reads a column of chunks, ever meet in a bank.
 #include <cuda_fp16.h>
 
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+#ifndef TILE_N
+#define TILE_N 256
+#endif
 #ifndef TILE_K
 #define TILE_K 64
 #endif
 #ifndef STAGES
 #define STAGES 4
+#endif
+#ifndef BLOCKS_PER_SM
+#define BLOCKS_PER_SM 1
 #endif
 #ifndef GROUP
 #define GROUP 8  // tiles below each other that run together, for L2
@@ -21,7 +30,6 @@
 
 typedef unsigned int u32;
 
-constexpr int TILE_M = 128, TILE_N = 256;
 constexpr int WARP_M = 64, WARP_N = 64;
 constexpr int WARPS_N = TILE_N / WARP_N;
 constexpr int THREADS = 32 * (TILE_M / WARP_M) * WARPS_N;
@@ -48,7 +56,9 @@ struct Fragments {
     u32 a[FRAGMENTS_M][4], b[FRAGMENTS_N][2];
 };
 
-__device__ void load_fragments(Fragments& f, u32 stage, int step, int warp_m, int warp_n, int lane) {
+__device__ void load_fragments(
+    Fragments& f, u32 stage, int step, int warp_m, int warp_n, int lane
+) {
     int row = lane % 16, side = lane / 16;
     for (int i = 0; i < FRAGMENTS_M; ++i)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -73,7 +83,7 @@ __device__ void multiply(float (&d)[FRAGMENTS_M][FRAGMENTS_N][4], const Fragment
         }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 matmul_mma(const half* __restrict__ a, const half* __restrict__ b, half* __restrict__ c,
            int M, int N, int K) {
     extern __shared__ __align__(1024) char memory[];

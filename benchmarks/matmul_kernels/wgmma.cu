@@ -1,4 +1,4 @@
-// C = A·B by Hopper's own instructions: the tensor copy engine feeds shared memory, `wgmma` eats it.
+// C = A·B by Hopper's own instructions: the copy engine fills shared memory, `wgmma` reads it.
 //
 // a: (M, K), b: (K, N), c: (M, N), fp16, row-major, K and N multiples of 8; sums in fp32. sm_90a.
 //
@@ -47,7 +47,8 @@ struct Shared {  // every array begins on 1,024 bytes, where the swizzle's patte
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
 __device__ void barrier_init(u64* barrier, u32 arrivals) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals));
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(arrivals));
 }
 
 // The one arrival that `full` waits for, and how many bytes the copy engine will add to it.
@@ -59,7 +60,7 @@ __device__ void barrier_expect(u64* barrier, u32 bytes) {
 __device__ void barrier_arrive(u64* barrier, u32 block_of_cluster) {
     asm volatile("{\n.reg .b32 there;\n"
                  "mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n}"
                  ::"r"(shared_address(barrier)), "r"(block_of_cluster) : "memory");
 }
 
@@ -67,9 +68,7 @@ __device__ void barrier_wait(u64* barrier, u32 phase) {
     asm volatile("{\n.reg .pred done;\n"
                  "again:\n"
                  "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra.uni over;\n"
-                 "bra.uni again;\n"
-                 "over:\n}"
+                 "@!done bra again;\n}"
                  ::"r"(shared_address(barrier)), "r"(phase) : "memory");
 }
 
@@ -105,9 +104,10 @@ __device__ void store_box(const TensorMap* map, int x, int y, const void* from) 
 
 // Where an operand lies in shared memory, for rows of 128 bytes swizzled as the copy engine does:
 // bits 0-13 address, 16-29 and 32-45 two strides (all in units of 16 bytes), 62-63 = 1 the swizzle.
+// In a cluster an address has the block's rank in its upper bits, which do not belong here.
 // `stride`: from 8 rows to the next 8. `leading`: from 64 columns to the next 64 (N-major only).
 __device__ u64 descriptor(const void* operand, u32 leading, u32 stride) {
-    return (u64)(shared_address(operand) >> 4) | (u64)(leading >> 4) << 16 |
+    return (u64)((shared_address(operand) & 0x3ffff) >> 4) | (u64)(leading >> 4) << 16 |
            (u64)(stride >> 4) << 32 | (u64)1 << 62;
 }
 
@@ -138,8 +138,8 @@ __device__ void wgmma(float (&d)[128], u64 a, u64 b, int add) {
 
 __device__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> __device__ void wgmma_wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+template <int PENDING> __device__ void wgmma_wait(float (&d)[128]) {  // d: nobody reads it before
+    asm volatile("wgmma.wait_group.sync.aligned %128;" : R64(0), R64(64) : "n"(PENDING) : "memory");
 }
 
 // ---- which tile ------------------------------------------------------------------------------
@@ -191,7 +191,8 @@ __device__ void release(Shared& s, int stage, int thread) {
 
 // 16 rows × 256 columns of a warp: through shared memory, 64 columns at a time, to the copy engine.
 __device__ void write(
-    half (&staged)[STORES][STORE_ROWS][SPAN], const TensorMap* c, const float (&d)[128], int x, int y
+    half (&staged)[STORES][STORE_ROWS][SPAN], const TensorMap* c, const float (&d)[128],
+    int x, int y
 ) {
     int lane = threadIdx.x % 32, row = lane % 16;
     for (int part = 0; part < TILE_N / SPAN; ++part) {
@@ -233,12 +234,12 @@ __device__ void consume(Shared& s, const TensorMap* c, int consumer, const Probl
             for (int i = 0; i < TILE_K / 16; ++i)
                 wgmma(d, a + i * NEXT_K_OF_A, b + i * NEXT_K_OF_B, k + i);
             wgmma_commit();
-            wgmma_wait<1>();  // this stage is being multiplied, the one before is done
+            wgmma_wait<1>(d);  // this stage is being multiplied, the one before is done
             if (k > 0) release(s, before, thread);
             before = stage;
             stage = stage_after(stage, phase);
         }
-        wgmma_wait<0>();
+        wgmma_wait<0>(d);
         release(s, before, thread);
         write(s.c[consumer * 4 + warp], c, d, tile.n, tile.m + consumer * CONSUMER_M + warp * 16);
     }

@@ -9,11 +9,20 @@
 #include <cuda_fp16.h>
 #include <mma.h>
 
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+#ifndef TILE_N
+#define TILE_N 256
+#endif
 #ifndef TILE_K
 #define TILE_K 64
 #endif
 #ifndef STAGES
 #define STAGES 4
+#endif
+#ifndef BLOCKS_PER_SM
+#define BLOCKS_PER_SM 1
 #endif
 #ifndef GROUP
 #define GROUP 8
@@ -21,7 +30,6 @@
 
 using namespace nvcuda::wmma;
 
-constexpr int TILE_M = 128, TILE_N = 256;
 constexpr int WARP_M = 64, WARP_N = 64;
 constexpr int WARPS_N = TILE_N / WARP_N;
 constexpr int THREADS = 32 * (TILE_M / WARP_M) * WARPS_N;
@@ -37,7 +45,7 @@ __device__ void copy16(half* to, const half* from, bool inside) {
                  : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 matmul_wmma(const half* __restrict__ a, const half* __restrict__ b, half* __restrict__ c,
             int M, int N, int K) {
     extern __shared__ __align__(128) half shared[];
@@ -82,24 +90,35 @@ matmul_wmma(const half* __restrict__ a, const half* __restrict__ b, half* __rest
     for (auto& row : d)
         for (auto& f : row) fill_fragment(f, 0.0f);
 
-    for (int tile_k = 0; tile_k < tiles_k; ++tile_k) {  // main loop
+    // Fragments are read one step of k ahead, so that the tensor cores need not wait for them.
+    fragment<matrix_a, 16, 16, 16, half, row_major> r_a[2][WARP_M / 16];
+    fragment<matrix_b, 16, 16, 16, half, row_major> r_b[2][WARP_N / 16];
+    auto load_fragments = [&](int to, int tile_k, int k) {
+        const half* stage = shared + tile_k % STAGES * STAGE_HALVES;
+        const half* s_a = stage + warp_m * ROW_A + k;
+        const half* s_b = stage + HALVES_A + k * ROW_B + warp_n;
+        for (int i = 0; i < WARP_M / 16; ++i)
+            load_matrix_sync(r_a[to][i], s_a + i * 16 * ROW_A, ROW_A);
+        for (int j = 0; j < WARP_N / 16; ++j)
+            load_matrix_sync(r_b[to][j], s_b + j * 16, ROW_B);
+    };
+    auto wait_for_next = [] {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();  // this stage has come, and the one before is no longer read
+        __syncthreads();
+    };
+    wait_for_next();
+    load_fragments(0, 0, 0);
+    for (int tile_k = 0; tile_k < tiles_k; ++tile_k) {  // main loop
         if (tile_k + STAGES - 1 < tiles_k) load_stage(tile_k + STAGES - 1);
         commit();
-        const half* s_a = shared + tile_k % STAGES * STAGE_HALVES + warp_m * ROW_A;
-        const half* s_b = shared + tile_k % STAGES * STAGE_HALVES + HALVES_A + warp_n;
         #pragma unroll
-        for (int k = 0; k < TILE_K; k += 16) {
-            fragment<matrix_a, 16, 16, 16, half, row_major> r_a[WARP_M / 16];
-            fragment<matrix_b, 16, 16, 16, half, row_major> r_b[WARP_N / 16];
-            for (int i = 0; i < WARP_M / 16; ++i)
-                load_matrix_sync(r_a[i], s_a + i * 16 * ROW_A + k, ROW_A);
-            for (int j = 0; j < WARP_N / 16; ++j)
-                load_matrix_sync(r_b[j], s_b + k * ROW_B + j * 16, ROW_B);
+        for (int step = 0; step < TILE_K / 16; ++step) {
+            bool last = step == TILE_K / 16 - 1;
+            if (last) wait_for_next();  // and nobody reads this stage any more
+            load_fragments((step + 1) % 2, tile_k + last, last ? 0 : (step + 1) * 16);
             for (int i = 0; i < WARP_M / 16; ++i)
                 for (int j = 0; j < WARP_N / 16; ++j)
-                    mma_sync(d[i][j], r_a[i], r_b[j], d[i][j]);
+                    mma_sync(d[i][j], r_a[step % 2][i], r_b[step % 2][j], d[i][j]);
         }
     }
 

@@ -44,8 +44,8 @@ MEANINGS = {
     Category.ERROR: Meaning(
         "error",
         "Error",
-        "Your code raised an error on these inputs, so there was no answer to compare.",
-        "Call it in the notebook with inputs of this kind: the message there names the line.",
+        "On these inputs there was no answer to compare.",
+        "Call it in the notebook with inputs of this kind: the whole message stands there.",
     ),
     Category.NOT_ATTEMPTED: Meaning(
         "none",

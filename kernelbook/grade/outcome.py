@@ -1,8 +1,8 @@
 """What a hidden test came to, and the words for it.
 
 Two texts go with every category: a message that the learner may read, and a note for the
-instructor. What a kernel said is untrusted: it enters either of them short, on one line, without
-control characters, and quoted as the code's own words.
+instructor. What a kernel said is untrusted: it enters either of them short, without control
+characters, and quoted as the code's own words; a note keeps to one line, a message to a few.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ANSWERS = "application/vnd.kernelbook.answers+json"
 LAB = '__import__("kernelbook.lab", fromlist=["x"])'
 MOST_ANSWERS = 10_000
 WORDS_CHARS = 300  # shown of a text that learner code made
+QUOTED_LINES = 4  # of an exception's text: the simulator's message and the source lines it names
+QUOTED_LINE_CHARS = 480
 GRADER_FAILED = "The grader failed here, not your code. Your instructor sees why."
 
 LOST = {
@@ -145,5 +147,6 @@ def _name(reply: Reply) -> str:
 
 
 def _quoted(reply: Reply) -> str:
-    text = words(reply.evalue)
+    lines = reply.evalue.splitlines()[:QUOTED_LINES]
+    text = "\n".join(filter(None, (words(line, QUOTED_LINE_CHARS) for line in lines)))
     return f" It says: “{text}”" if text else ""

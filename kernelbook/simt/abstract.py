@@ -25,13 +25,14 @@ class Value:
     """One abstract value. ``bits``: an integer's magnitude is at most ``2 ** bits``.
 
     wide: an integer that may be a NumPy scalar of 64 bits, or a truth value that may be NumPy's.
-    items: a tuple's elements. element, ndim: an array's. object: what an "object" is, or a literal
-    integer.
+    mixed: a wide one that may be Python's too, after another way here. items: a tuple's elements.
+    element, ndim: an array's. object: what an "object" is, or a literal integer.
     """
 
     kind: str = ""
     bits: int = 0
     wide: bool = False
+    mixed: bool = False
     items: tuple[Value, ...] = ()
     element: str = ""
     ndim: int = 0
@@ -136,7 +137,8 @@ def joined(left: Value, right: Value) -> Value:
     if left.is_scalar and right.is_scalar:
         kind = numeric.either(left.kind, right.kind)
         bits = max(left.bits, right.bits) if kind in numeric.INTEGERS else 0
-        return Value(kind, bits, left.wide or right.wide)
+        mixed = left.mixed or right.mixed or left.wide != right.wide
+        return Value(kind, bits, left.wide or right.wide, mixed)
     if left.kind == right.kind == "tuple" and len(left.items) == len(right.items):
         items = tuple(
             joined(a, b)

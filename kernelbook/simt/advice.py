@@ -12,7 +12,9 @@ from types import FrameType, ModuleType
 
 from kernelbook.lift.vocabulary import did_you_mean
 
-_OWN_CLASSES = re.compile(r"'(?:Narrow)?(?:Vector|Matrix)'|'Array'|'Observed'")
+_OWN_CLASSES = re.compile(
+    r"'(?:Recorded)?(?:Narrow)?(?:Vector|Matrix|Records)'|'(?:Array|Recorded)'"
+)
 _OF_ARRAYS = (
     "T", "dtype", "flat", "itemsize", "nbytes", "ndim", "ravel", "reshape", "shape", "size",
     "strides", "transpose", "view",
@@ -26,6 +28,8 @@ _UNDEFINED = (
     "A kernel knows its parameters, and constants defined before it is launched: pass it in, or "
     "define it first."
 )
+_DIVIDED = "Use // instead of / to divide integers."
+_NONE = "The value is None: was it ever given one, or does a function return nothing?"
 _ATTRIBUTE = "The simulator offers what Numba offers inside a kernel; check the name."
 
 
@@ -41,7 +45,18 @@ def python_error(error: Exception, frame: FrameType | None) -> tuple[str, str]:
         return text + meant, "" if meant else _UNDEFINED
     if isinstance(error, AttributeError):
         return _attribute(error, text)
+    if isinstance(error, TypeError):
+        return _type(text)
     return text, ""
+
+
+def _type(text: str) -> tuple[str, str]:
+    """For a type that does not fit, by what Python says of it."""
+    if "float" in text and "cannot be interpreted as an integer" in text:
+        return text, _DIVIDED
+    if "'NoneType' object" in text:
+        return text, _NONE
+    return re.sub(r"^Atomic\.", "cuda.atomic.", text), ""
 
 
 def _attribute(error: AttributeError, text: str) -> tuple[str, str]:

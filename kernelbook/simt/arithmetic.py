@@ -32,6 +32,7 @@ from kernelbook.simt.abstract import (
     differs,
     joined,
     loaded,
+    of,
     scalar,
     tuple_of,
 )
@@ -66,6 +67,10 @@ class Arithmetic(Expressions):
         }  # fmt: skip
         names: Names = {}
         parameters = [*tree.args.posonlyargs, *tree.args.args]
+        defaults = self.function.__defaults__ or ()
+        for parameter, default in zip(parameters[::-1], defaults[::-1], strict=False):
+            value = of(default)
+            names[parameter.arg] = replace(value, object=None) if value.is_scalar else value
         for parameter, value in zip(parameters, self.arguments, strict=False):
             names[parameter.arg] = value
         self._locals |= {a.arg for a in ast.walk(tree.args) if isinstance(a, ast.arg)}

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kernelbook.errors import LearnerError
 from kernelbook.simt import banks, figure, requests
 from kernelbook.simt.coalescing import WORD
+from kernelbook.simt.errors import lines_text
 from kernelbook.simt.record import Allocation, Kind, Recording
 from kernelbook.simt.registers import WARP_SIZE
 
@@ -83,7 +84,7 @@ def of_line(recording: Recording, line: int | None = None) -> tuple[Request, int
         have, part = [], found
     if not len(part):
         where = "" if line is None else f" on line {line}"
-        hint = f" Shared memory is touched on line {', '.join(map(str, have))}." if have else ""
+        hint = f" Shared memory is touched on {lines_text(have)}." if have else ""
         raise LearnerError(
             f"{recording.kernel}: no thread touches shared memory{where}, so there are no banks "
             f"to show.{hint}"
@@ -227,8 +228,8 @@ def _label(axis: Axes, cells: list[Cell], turns: int) -> None:
     for bank, lanes in by_bank.items():
         if bank + 1 not in by_bank and bank + 1 < banks.BANKS:
             text = f"lanes {_ranges(sorted(set(lanes)))}"
-            at = 1.0, bank + 1.1
-            axis.text(*at, text, color=figure.colour("ink"), ha="left", va="center_baseline")
+            below = 1.0, bank + 1.1
+            axis.text(*below, text, color=figure.colour("ink"), ha="left", va="center_baseline")
 
 
 def _ranges(lanes: Sequence[int]) -> str:

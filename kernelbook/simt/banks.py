@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from kernelbook.simt.coalescing import WORD, counting
 from kernelbook.simt.record import Kind
-from kernelbook.simt.requests import WARP, Ints, starts
+from kernelbook.simt.registers import WARP_SIZE
+from kernelbook.simt.requests import Ints, starts
 
 BANKS = 32
 
@@ -47,7 +48,7 @@ def wavefronts(
     if kind is Kind.LOAD and int(parts.max()) > 1:
         paired = _paired(request, lane, address, requests)[request]
         parts = np.where(paired & (parts > 1), parts // 2, parts)
-    part = request * 4 + lane // (WARP // parts)
+    part = request * 4 + lane // (WARP_SIZE // parts)
 
     words = (address + width - 1) // WORD - address // WORD + 1
     of_row = np.repeat(np.arange(len(address)), words)
@@ -69,11 +70,11 @@ def _paired(request: Ints, lane: Ints, address: Ints, requests: int) -> NDArray[
     """For each request, whether all lanes agree with their neighbours, or all with the next but
     one.
     """
-    wanted = np.full((requests, WARP), -1, np.int64)
+    wanted = np.full((requests, WARP_SIZE), -1, np.int64)
     wanted[request, lane] = address
     paired = np.zeros(requests, np.bool_)
     for step in (1, 2):
-        other = wanted[:, np.arange(WARP) ^ step]
+        other = wanted[:, np.arange(WARP_SIZE) ^ step]
         paired |= ((wanted == other) | (wanted < 0) | (other < 0)).all(axis=1)
     return paired
 

@@ -20,6 +20,7 @@ _BEFORE = {"reads": "loading", "writes": "storing"}
 _AXES = ("row", "column")
 _OWN_MEMORY = ("shared", "local")
 _ORDER = frozenset("<>")
+_GUARD = "Is this access guarded, and by < rather than <=?"
 
 
 def advice(array: Array, verb: str, at: tuple[int | None, ...], frame: FrameType | None) -> str:
@@ -42,13 +43,15 @@ def advice(array: Array, verb: str, at: tuple[int | None, ...], frame: FrameType
     length = array.shape[axis]
     guarded = frame is not None and _compares(frame.f_code)
     if array.space in _OWN_MEMORY:
-        which = " Is the guard < or <=?" if index == length and guarded else ""
+        which = f" {_GUARD}" if index == length and guarded else ""
         return _own_memory(array, axis) + which
     if length == 0:
         return f"The array is empty: compare the index with the size before {before}."
     if length == 1:
         what = "The array has one element" if array.ndim == 1 else f"Axis {axis} has length 1"
-        return f"{what}: its only index is 0."
+        unguarded = array.ndim == 1 and index == _own_index()
+        more = f" Compare the index with the size before {before}." if unguarded else ""
+        return f"{what}: its only index is 0.{more}"
     if array.ndim == 2 and _fits_swapped(at, array.shape):
         return (
             f"Index {axis} is {index}, but there are {length} {_AXES[axis]}s: is it compared with "
@@ -62,7 +65,7 @@ def advice(array: Array, verb: str, at: tuple[int | None, ...], frame: FrameType
         )
     size = "the size" if array.ndim == 1 else f"shape[{axis}]"
     if index == length and guarded:
-        return f"The last valid index is {length - 1}: is the guard < or <=?"
+        return f"The last valid index is {length - 1}. {_GUARD}"
     return f"The tail is not guarded: compare the index with {size} before {before}."
 
 
@@ -87,8 +90,12 @@ def _fits_swapped(at: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
 
 def _is_neighbour(index: int, length: int) -> bool:
     """Whether the thread's own position is the last valid index and ``index`` the one after."""
-    own = blockIdx.x * blockDim.x + threadIdx.x
-    return index == length and own == length - 1
+    return index == length and _own_index() == length - 1
+
+
+def _own_index() -> int:
+    """The running thread's number along the grid's x."""
+    return blockIdx.x * blockDim.x + threadIdx.x
 
 
 @lru_cache(maxsize=256)

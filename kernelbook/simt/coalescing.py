@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelbook.simt.requests import WARP, Ints, starts
+from kernelbook.simt.registers import WARP_SIZE
+from kernelbook.simt.requests import Ints, starts
 
 SECTOR = 32  # bytes
 WORD = 4
@@ -56,7 +57,7 @@ def local_sectors(request: Ints, lane: Ints, offset: Ints, width: Ints, requests
     words = (offset + width - 1) // WORD - offset // WORD + 1
     of_row = np.repeat(np.arange(len(offset)), words)
     word = offset[of_row] // WORD + counting(words)
-    address = (word * WARP + lane[of_row]) * WORD
+    address = (word * WARP_SIZE + lane[of_row]) * WORD
     sector = address // SECTOR
     moved = _distinct_units(request[of_row], sector, sector, requests)
     # Threads share no local memory, so what they ask for is distinct.

@@ -184,7 +184,7 @@ def _remarks(counters: Counters) -> list[str]:
         )
     if counters.barriers:
         met = ", ".join(f"{number:,} {kind}" for kind, number in counters.barriers.items())
-        found.append(f"Meetings of threads: {met}.")
+        found.append(f"Barriers and warp operations: {met}.")
     if not counters.complete:
         found.append("The record of this launch is not complete: it counts what was recorded.")
     found.append("Counted from the source: no caches, and a compiler may merge or drop accesses.")

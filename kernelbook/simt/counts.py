@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from kernelbook.simt.coalescing import SECTOR
-from kernelbook.simt.requests import WARP
+from kernelbook.simt.registers import WARP_SIZE
 
 
 class _Sum:
@@ -109,7 +109,7 @@ class Divergence(_Sum):
     @property
     def efficiency(self) -> float:
         """Active lanes over 32; 1 when nothing was executed."""
-        return _ratio(self.lanes, WARP * self.lines, 1.0)
+        return _ratio(self.lanes, WARP_SIZE * self.lines, 1.0)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 from kernelbook.errors import KernelbookError
 from kernelbook.simt.errors import NotSimulated
+from kernelbook.simt.registers import WARP_SIZE
 
 VARIABLE = "KERNELBOOK_GPU"
-WARP_SIZE = 32
 KIB = 1024
 
 # The same on every model below.

@@ -13,7 +13,7 @@ are found by identity among the locals of the failing line; a view shows how it 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -161,6 +161,13 @@ def is_ours(code: CodeType) -> bool:
 def line_text(file: str, line: int) -> str:
     """The stripped source line, from the file or from the notebook's line cache."""
     return linecache.getline(file, line).strip()
+
+
+def lines_text(lines: Sequence[int]) -> str:
+    """``line 7``, or ``lines 5, 6 and 7``."""
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
 
 
 def dims_text(index: tuple[int, ...], dims: tuple[int, ...], ndim: int) -> str:

@@ -131,7 +131,8 @@ class Expressions:
         kind = "uint64" if value.kind in numeric.UNSIGNED else "int64"
         if value.wide and value.kind != "int64":
             new.operand = operations.call("__int__", operand)
-        result = scalar(kind, value.bits, value.wide and value.kind == "int64")
+        wide = value.wide and value.kind == "int64"
+        result = replace(scalar(kind, value.bits, wide), mixed=wide and value.mixed)
         if isinstance(node.op, ast.USub) and value.object is not None:
             return new, literal(-value.object)
         if isinstance(node.op, ast.UAdd) or value.kind == "bool" or result.wide:
@@ -139,7 +140,10 @@ class Expressions:
         if kind == "uint64" or (
             isinstance(node.op, ast.USub) and value.bits >= operations.full_bits(value.kind)
         ):
-            return operations.call(f"__{value.kind}__", new), result  # in the operand's own type
+            # In the operand's own type, of which the result takes all bits.
+            return operations.call(f"__{value.kind}__", new), scalar(
+                kind, operations.full_bits(value.kind)
+            )
         return new, result
 
     def _Compare(self, node: ast.Compare, names: Names) -> Typed:
@@ -200,12 +204,11 @@ class Expressions:
     def _Call(self, node: ast.Call, names: Names) -> Typed:
         function, callee = self._expression(node.func, names)
         arguments = [self._expression(argument, names) for argument in node.args]
-        keywords = [
-            ast.keyword(word.arg, self._expression(word.value, names)[0]) for word in node.keywords
-        ]
+        named = [(word.arg, *self._expression(word.value, names)) for word in node.keywords]
+        keywords = [ast.keyword(name, value) for name, value, _ in named]
         new = ast.Call(function, [argument for argument, _ in arguments], keywords)
         if any(isinstance(argument, ast.Starred) for argument in node.args):
-            return new, UNKNOWN
+            return self._unpacked_call(new, arguments, callee)
         values = tuple(value for _, value in arguments)
         if callee.kind != "object":
             return new, self._method(node.func, names, values)
@@ -217,7 +220,10 @@ class Expressions:
                 return special(new, arguments)
             return new, UNKNOWN
         if inner := _device_function(target):
-            return self._specialised(inner, new, values)
+            if keywords:
+                every = _positional(inner, values, {name: value for name, _, value in named})
+                return self._specialised(inner, new, every) if every else (new, UNKNOWN)
+            return self._declared(inner, _signature(target, len(values)), new, values)
         if isinstance(target, _LibdeviceName):
             return new, known_calls.libdevice_result(target.name)
         if known_calls.name_of(target) in known_calls.BITS and values and values[0].is_integer:
@@ -230,6 +236,23 @@ class Expressions:
         if isinstance(target, type) and issubclass(target, Vector):
             return new, Value("vector", element=target.caster.dtype.name)
         return new, known_calls.result(target, values)
+
+    def _Starred(self, node: ast.Starred, names: Names) -> Typed:
+        new, value = self._expression(node.value, names)
+        return ast.Starred(new, node.ctx), value
+
+    def _unpacked_call(self, new: ast.Call, arguments: list[Typed], callee: Value) -> Typed:
+        """A call with ``*tuple`` among its arguments; only of a device function is more known."""
+        inner = _device_function(callee.object) if callee.kind == "object" else None
+        values: tuple[Value, ...] = ()
+        for node, value in arguments:
+            if not isinstance(node, ast.Starred):
+                values += (value,)
+            elif value.kind == "tuple":
+                values += value.items
+            else:
+                return new, UNKNOWN
+        return self._specialised(inner, new, values) if inner else (new, UNKNOWN)
 
     def _cast(self, kind: str, new: ast.Call, arguments: list[Typed]) -> Typed:
         if len(arguments) != 1 or not arguments[0][1].is_scalar:
@@ -255,16 +278,32 @@ class Expressions:
             return base
         return UNKNOWN
 
+    def _declared(
+        self,
+        inner: FunctionType,
+        signature: tuple[tuple[str, ...], str],
+        new: ast.Call,
+        values: tuple[Value, ...],
+    ) -> Typed:
+        """A call of a device function, its arguments and its result as it declares them."""
+        wanted, returned = signature
+        for n, kind in enumerate(wanted):
+            if kind and values[n].is_scalar and values[n].kind != kind:
+                new.args[n] = operations.call(f"__{kind}__", new.args[n])
+                values = (*values[:n], scalar(kind), *values[n + 1 :])
+        call, result = self._specialised(inner, new, values)
+        if returned and result.kind != returned:
+            return operations.call(f"__{returned}__", call), scalar(returned)
+        return call, result
+
     def _specialised(self, inner: FunctionType, new: ast.Call, values: tuple[Value, ...]) -> Typed:
-        if new.keywords:
-            return new, UNKNOWN
         values = tuple(replace(v, object=None) if v.is_scalar else v for v in values)
         result = self.result_of(inner, values)
         name = next((n for n, call in self.calls.items() if call == (inner, values)), "")
         if not name:
             name = f"__{inner.__name__}_{len(self.calls)}__"
             self.calls[name] = inner, values
-        return ast.Call(ast.Name(name, ast.Load()), new.args, []), result
+        return ast.Call(ast.Name(name, ast.Load()), new.args, new.keywords), result
 
     def _object(self, node: ast.Name, names: Names) -> Any:
         value = self._Name(node, names)[1]
@@ -341,6 +380,30 @@ def _hashable(thing: Any) -> bool:
 def _device_function(thing: Any) -> FunctionType | None:
     inner = getattr(thing, "py_func", None)
     return inner if isinstance(inner, FunctionType) and getattr(thing, "is_device", False) else None
+
+
+def _signature(function: Any, count: int) -> tuple[tuple[str, ...], str]:
+    """The declared types of ``count`` arguments and of the result; "" where none is declared."""
+    for arguments, result in getattr(function, "declared", ()):
+        if len(arguments) == count:
+            kinds = tuple(known_calls.cast_kind(argument) for argument in arguments)
+            return kinds, "" if result is None else known_calls.cast_kind(result)
+    return (), ""
+
+
+def _positional(
+    function: FunctionType, values: tuple[Value, ...], named: dict[str | None, Value]
+) -> tuple[Value, ...]:
+    """The values of all parameters of a call with keywords; () when they are not known."""
+    code = function.__code__
+    parameters = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    known: dict[str | None, Value] = {
+        **dict(zip(parameters[len(parameters) - len(defaults) :], map(of, defaults), strict=True)),
+        **dict(zip(parameters, values, strict=False)),
+        **named,
+    }
+    return tuple(known[name] for name in parameters) if set(known) == set(parameters) else ()
 
 
 class _LibdeviceName:

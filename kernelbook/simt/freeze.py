@@ -13,9 +13,8 @@ division by zero is reported instead of answered.
 
 from __future__ import annotations
 
-import dis
 import math
-from functools import lru_cache
+import weakref
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -71,7 +70,7 @@ class Frozen:
         frozen.__kwdefaults__ = original.__kwdefaults__
         self.functions[key] = frozen
         self.files.add(code.co_filename)
-        for name in global_names(code):
+        for name in rewrite.global_names(code):
             if name in names:
                 names[name] = self._value(name, names[name])
             elif name == "float":
@@ -137,29 +136,17 @@ def _cells(count: int) -> tuple[CellType, ...]:
     return tuple(CellType() for _ in range(count))
 
 
-@lru_cache(maxsize=1024)
-def _global_names(key: int, code: CodeType) -> frozenset[str]:
-    names = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _global_names(id(constant), constant)
-    return frozenset(names)
-
-
-def global_names(code: CodeType) -> frozenset[str]:
-    """The globals that ``code`` and the functions inside it read."""
-    return _global_names(id(code), code)
-
-
-_typed: dict[int, tuple[CodeType, CodeType]] = {}
+_typed: dict[int, tuple[weakref.ref[CodeType], CodeType]] = {}
 
 
 def typed_constants(code: CodeType) -> CodeType:
-    """``code`` with float64 scalars for its float constants; the same object every time."""
-    known = _typed.get(id(code))
-    if known is None or known[0] is not code:
+    """``code`` with float64 scalars for its float constants; the same object while it lives."""
+    key = id(code)
+    known = _typed.get(key)
+    if known is None or known[0]() is not code:
         constants = tuple(_typed_constant(c) for c in code.co_consts)
-        known = _typed[id(code)] = code, code.replace(co_consts=constants)
+        alive = weakref.ref(code, lambda _: _typed.pop(key, None))
+        known = _typed[key] = alive, code.replace(co_consts=constants)
     return known[1]
 
 

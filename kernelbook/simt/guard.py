@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +43,8 @@ def guarded(
     root[:ZONE] = PATTERN
     root[ZONE + size :] = PATTERN
     key = id(root)
-    _guarded[key] = weakref.ref(root, lambda _: _guarded.pop(key, None))
+    # Not a function of Python's own: the time limit's signal could strike in it, and be swallowed.
+    _guarded[key] = weakref.ref(root, partial(_guarded.pop, key))
     array = root[ZONE : ZONE + size].view(dtype).reshape(shape, order=order)
     if fill is not None:
         array[...] = fill[0]

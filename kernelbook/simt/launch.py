@@ -14,7 +14,7 @@ import numbers
 import threading
 import weakref
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -82,9 +82,9 @@ class Dispatcher:
     ) -> None:
         self.py_func = py_func
         self.is_device = is_device
-        self.signatures = given
+        self.signatures = self.declared = given
         self.targetoptions = {"device": is_device, **options}
-        self.shapes: dict[tuple[int, int], Any] = {}
+        self.shapes: dict[tuple[int, int], tuple[CodeType, Any]] = {}
         functools.update_wrapper(self, py_func)
 
     @property
@@ -242,9 +242,9 @@ class Configured:
             copy_back()
 
     def _open_log(self, name: str) -> Log | None:
-        if not (seam.settings.diagnosing or seam.traces):
+        if not (seam.settings.diagnosing or seam.settings.traces):
             return None
-        lines = any(trace.lines for trace in seam.traces)
+        lines = any(trace.lines for trace in seam.settings.traces)
         return Log(name, self.griddim, self.blockdim, self.ndims, lines)
 
 
@@ -260,7 +260,7 @@ def _run_recorded(grid: Grid, log: Log, stream: Any) -> None:
         log.close(finished=False)
         raise
     recording = log.close(finished=failure is None)
-    for trace in seam.traces:
+    for trace in seam.settings.traces:
         trace.keep(recording)
     if seam.settings.diagnosing:
         defect = verdict.first_defect(recording)
@@ -282,8 +282,13 @@ def simulated(launch: Any) -> Configured:
         return launch
     function = getattr(getattr(launch, "dispatcher", None), "py_func", None)
     if function is None:
+        if isinstance(launch, Dispatcher):
+            name = launch.__name__
+            raise LaunchError(f"{name} lacks its launch: {name}[blocks, threads]")
+        found = "None" if launch is None else f"a {type(launch).__name__}"
         raise LaunchError(
-            f"expected kernel[blocks_per_grid, threads_per_block], got {type(launch).__name__}"
+            f"expected kernel[blocks_per_grid, threads_per_block], got {found}. Leave the call to "
+            "this function: its arguments follow after a comma"
         )
     known = _twins.get(function)
     if known is None:
@@ -357,7 +362,10 @@ def _require_within_limits(name: str, grid: Triple, block: Triple, dynamic_bytes
                     f"{name}: the {what} {dims} has no threads: every dimension is at least 1"
                 )
             if n > limit:
-                raise LaunchError(f"{name}: the {what}'s {axis} is {n:,}, the limit is {limit:,}")
+                more = ". Use smaller blocks and more of them." if what == "block" else ""
+                raise LaunchError(
+                    f"{name}: the {what}'s {axis} is {n:,}, the limit is {limit:,}{more}"
+                )
     threads = block[0] * block[1] * block[2]
     if threads > device.THREADS_PER_BLOCK:
         raise LaunchError(
@@ -406,6 +414,11 @@ def _argument(
         after.append(functools.partial(value.copy_to_device, here))
         return _wrapped(here, here, name)
     if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or not value.dtype.isnative:
+            raise LaunchError(
+                f"{kernel}: argument {name} is an array of {value.dtype}, which a kernel can't "
+                "take: give it numbers in this machine's own byte order, with astype."
+            )
         return _argument(kernel, name, InOut(value), after, stream)
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -418,9 +431,10 @@ def _argument(
     if isinstance(value, tuple):
         parts = [_argument(kernel, f"{name}[{n}]", v, after, stream) for n, v in enumerate(value)]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    more = " Make lists into arrays with np.array." if isinstance(value, list) else ""
     raise LaunchError(
         f"{kernel}: argument {name} is a {type(value).__name__}, which a kernel can't take: pass "
-        "arrays, numbers or tuples of them. Make lists into arrays with np.array."
+        f"arrays, numbers or tuples of them.{more}"
     )
 
 

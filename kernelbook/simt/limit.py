@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from greenlet import getcurrent
+
 from kernelbook.errors import SimulatorError
 from kernelbook.simt import stuck
 from kernelbook.simt.errors import LaunchError, LaunchInterrupted, TimeLimitError
@@ -60,19 +62,26 @@ def time_limit() -> Iterator[None]:
         return
 
     end = time.process_time() + limit
-    log = now.log
+    log, ringing = now.log, False
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if log is not None:
-            log.compact()
-            if time.process_time() < end:
-                return
-        block = now.block
-        if block is None or now.thread < 0:
-            return  # between two threads, or the launch is over: the timer rings again
-        at = stuck.kernel_frame(frame, block)
-        if at is not None:
-            raise _too_long(block, at, limit)
+        nonlocal ringing
+        if ringing:
+            return  # this ring came while an earlier one is still being answered
+        ringing = True
+        try:
+            if log is not None:
+                log.compact()
+                if time.process_time() < end:
+                    return
+            block = now.block
+            if block is None or now.thread < 0 or getcurrent() is block.grid.hub:
+                return  # between two threads, or the launch is over: the timer rings again
+            at = stuck.kernel_frame(frame, block)
+            if at is not None:
+                raise _too_long(block, at, limit)
+        finally:
+            ringing = False
 
     signal.signal(signal.SIGVTALRM, ring)
     try:
@@ -89,9 +98,9 @@ def time_limit() -> Iterator[None]:
 
 def interrupted(error: BaseException, block: Block | None) -> LaunchInterrupted:
     """The keyboard's interrupt with the place in the kernel instead of the simulator's frames."""
-    if block is None or now.thread < 0:
+    where = stuck.where_raised(error, block) if block is not None and now.thread >= 0 else None
+    if where is None or not where.line:  # between two threads
         return LaunchInterrupted("the launch was interrupted; its results were not copied back.")
-    where = stuck.where_raised(error, block)
     return LaunchInterrupted(where.says("interrupted; nothing was copied back"))
 
 

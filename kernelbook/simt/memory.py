@@ -152,6 +152,7 @@ class Array:
         """
         if self.dtype.char not in _ATOMIC_TYPES:
             raise KernelError(f"no atomics on {self.dtype}: use a 32- or 64-bit type")
+        self._require_writable()
         data = self.data
         at = index
         if index.__class__ is not int or self.ndim != 1 or not 0 <= index < self.size:
@@ -197,12 +198,22 @@ class Array:
 
     def store(self, index: Any, value: Any) -> None:
         """``self[index] = value`` for any index."""
+        self._require_writable()
         at = index if isinstance(index, tuple) else (index,)
         if len(at) == self.ndim and not any(isinstance(i, slice) or i is Ellipsis for i in at):
             self.data[self.element(at, "writes")] = self.cast(value)
             return
         target = self.data[self._part(at, "writes")]
         target[...] = value.data if isinstance(value, Array) else self.cast(value)
+
+    def _require_writable(self) -> None:
+        if self.data.flags.writeable:
+            return
+        if self.space == "const":
+            why = "a kernel can only read it: pass it as an argument to change it"
+        else:
+            why = "the host made it so: pass a copy of it"
+        raise KernelError(f"writes {self.label()}, which is read-only; {why}")
 
     def _part(self, at: tuple[Any, ...], verb: str) -> tuple[Any, ...]:
         """Index of a view: integers are checked, slices clamp as in Python and in Numba."""
@@ -254,7 +265,7 @@ class Vector(Array):
         try:
             if i >= 0:
                 return self.data[i]
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(i)
 
@@ -277,7 +288,7 @@ class NarrowVector(Vector):
         try:
             if i >= 0:
                 return self.data.item(i)
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(i)
 
@@ -292,7 +303,7 @@ class Matrix(Array):
             i, j = ij
             if i | j >= 0:
                 return self.data[ij]
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(ij)
 
@@ -317,7 +328,7 @@ class NarrowMatrix(Matrix):
             i, j = ij
             if i | j >= 0:
                 return self.data.item(ij)
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(ij)
 
@@ -355,7 +366,8 @@ def _as_int(index: Any) -> int:
         return operator.index(index)
     except TypeError:
         kind = type(index).__name__
-        raise KernelError(f"an index must be an integer, not {kind} ({index!r})") from None
+        more = ". Use // instead of / to divide integers" if isinstance(index, float) else ""
+        raise KernelError(f"an index must be an integer, not {kind} ({index}){more}") from None
 
 
 def _expanded(at: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:

@@ -77,7 +77,8 @@ class MemoryMap:
 
     def view(self, region: Region, data: Data, unit: int) -> int:
         """The number of a new view: places in it are ``unit`` bytes apart."""
-        self._starts.append(region.address + pointer(data) - region.pointer)
+        offset = 0 if data is region.root else pointer(data) - region.pointer
+        self._starts.append(region.address + offset)
         self._units.append(unit)
         self._widths.append(data.itemsize)
         self._owners.append(region.number)
@@ -132,6 +133,8 @@ def _written(region: Region) -> NDArray[np.bool_] | None:
 
 def _extent(data: Data, region: Region) -> tuple[int, int]:
     """First and last-plus-one byte of ``data``, from the root's first."""
+    if data is region.root:
+        return 0, data.nbytes
     if data.flags.c_contiguous:
         low = pointer(data) - region.pointer
         return low, low + data.nbytes

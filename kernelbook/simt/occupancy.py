@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelbook.simt import device
-from kernelbook.simt.device import WARP_SIZE, Model
+from kernelbook.simt.device import Model
 from kernelbook.simt.errors import LaunchError
+from kernelbook.simt.registers import WARP_SIZE
 
 RegistersOf = Callable[[Any, tuple[Any, ...]], int | None]
 

@@ -46,8 +46,9 @@ def of_integers(name: str, left: Typed, right: Typed, kind: str) -> Typed:
         # NumPy would make a float64 of an int64 and a uint64, or refuse a large Python int.
         a = call("__int__", a) if x.wide else a
         b = call("__int__", b) if y.wide else b
-        x, y = replace(x, wide=False), replace(y, wide=False)
+        x, y = replace(x, wide=False, mixed=False), replace(y, wide=False, mixed=False)
     wide = x.wide or y.wide
+    mixed = wide and not any(v.wide and not v.mixed for v in (x, y))  # maybe both are Python's
     wrap = "__wrap_signed__" if kind == "int64" else "__wrap_unsigned__"
     limit = 63 if kind == "int64" else 64
     constant = y.object if y.object.__class__ is int else None
@@ -70,7 +71,7 @@ def of_integers(name: str, left: Typed, right: Typed, kind: str) -> Typed:
         bits = min(unsigned_bits) if name == "bitand" and unsigned_bits else max(x.bits, y.bits)
         if kind == "int64" and "uint64" in (x.kind, y.kind) and bits > 63:
             return call(wrap, new), scalar(kind)
-        return new, scalar(kind, min(bits, limit) or 1, wide)
+        return new, replace(scalar(kind, min(bits, limit) or 1, wide), mixed=mixed)
     if name == "rshift":
         bits = max(x.bits - (constant or 0), 1)
         return new, scalar(kind, bits)
@@ -82,9 +83,11 @@ def of_integers(name: str, left: Typed, right: Typed, kind: str) -> Typed:
         bits = max(x.bits, y.bits) + 1
         if abs(x.bits - y.bits) >= FEW_BITS and bits <= COUNTED_BITS + 1:
             bits = max(x.bits, y.bits)
-    if wide:
-        return new, scalar(kind, wide=True)
-    if bits <= limit and not (kind == "uint64" and name == "sub"):
+    fits = bits <= limit and not (kind == "uint64" and name == "sub")
+    if wide:  # what is sure to be NumPy's wraps by itself
+        new = call(wrap, new) if mixed and not fits else new
+        return new, replace(scalar(kind, wide=True), mixed=mixed)
+    if fits:
         return new, scalar(kind, max(bits, 1))
     return call(wrap, new), scalar(kind)
 
@@ -169,7 +172,9 @@ def _abs(new: ast.Call, arguments: list[Typed]) -> Typed:
     if value.kind in numeric.COMPLEX:
         return new, scalar("float32" if value.kind == "complex64" else "float64")
     if value.kind in numeric.SIGNED and value.bits >= scalar(value.kind).bits:
-        return call(f"__{value.kind}__", new), replace(value, wide=False)
+        return call(f"__{value.kind}__", new), replace(value, wide=False, mixed=False)
+    if value.kind == "bool":
+        return call("__int__", new), scalar("int8", 1)
     return new, replace(value, object=None)
 
 

@@ -21,6 +21,7 @@ from kernelbook.errors import LearnerError
 from kernelbook.simt import figure, steps
 from kernelbook.simt.coalescing import SECTOR
 from kernelbook.simt.defect import Defect, of
+from kernelbook.simt.errors import lines_text
 from kernelbook.simt.record import Allocation, Kind, Recording
 
 if TYPE_CHECKING:
@@ -87,18 +88,12 @@ def _on_line(recording: Recording, rows: Rows, line: int) -> NDArray[np.bool_]:
     found = there[recording.site[rows]] if len(rows) else np.zeros(0, np.bool_)
     if not found.any():
         lines = sorted({recording.sites[site].line for site in np.unique(recording.site[rows])})
-        have = f" Memory is touched on {_listed(lines)}." if lines else ""
+        have = f" Memory is touched on {lines_text(lines)}." if lines else ""
         raise LearnerError(
             f"{recording.kernel}: no thread touches memory on line {line}.{have} Lines count in "
             "the file or cell that holds the kernel."
         )
     return found
-
-
-def _listed(lines: list[int]) -> str:
-    if len(lines) == 1:
-        return f"line {lines[0]}"
-    return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
 
 
 def _shown(recording: Recording, kept: Rows) -> list[int]:
@@ -212,7 +207,7 @@ def _mark(axis: Axes, recording: Recording, array: int, rows: Rows, defect: Defe
         x, y, s=170, facecolors="none", edgecolors=red, linewidths=2, zorder=5, clip_on=False
     )
     right = float(x.max()) > sum(axis.get_xlim()) / 2
-    text = f"{defect.title}: " + _listed(sorted(set(defect.lines)))
+    text = f"{defect.title}: " + lines_text(sorted(set(defect.lines)))
     axis.annotate(
         text,
         (float(x.max() if not right else x.min()), float(y.mean())),
@@ -286,5 +281,5 @@ def _alt(
     if last:
         said.append(f"colour counts the barriers passed, 0 to {last}")
     if defect is not None:
-        said.append(f"marked: {defect.title}, {_listed(sorted(set(defect.lines)))}")
+        said.append(f"marked: {defect.title}, {lines_text(sorted(set(defect.lines)))}")
     return ". ".join(said) + "."

@@ -98,7 +98,7 @@ class Profile:
         return player.play(self.recording)
 
     def __repr__(self) -> str:
-        parts = [str(self.failure)] if self.failure else []
+        parts = [self._failure()] if self.failure else []
         parts += [str(self.counters), "\n".join(self._resources()), CANNOT_SEE]
         return "\n\n".join(parts)
 
@@ -107,13 +107,17 @@ class Profile:
 
     def to_html(self) -> str:
         """Tables and pictures; the page must hold :func:`kernelbook.simt.figure.style`."""
-        failure = f"<pre>{escape(str(self.failure))}</pre>" if self.failure else ""
+        wrap = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
+        failure = f'<pre style="{wrap}">{escape(self._failure())}</pre>' if self.failure else ""
         resources = "<br>".join(map(escape, self._resources()))
         drawn = "".join(drawing.to_html() for drawing in self._pictures())
         return (
             f'<div class="kb-profile">{failure}{counters_table.html(self.counters)}'
             f"<p>{resources}</p>{drawn}<p><small>{escape(CANNOT_SEE)}</small></p></div>"
         )
+
+    def _failure(self) -> str:
+        return f"{type(self.failure).__name__}: {self.failure}"
 
     def _resources(self) -> list[str]:
         said = [

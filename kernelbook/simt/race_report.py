@@ -37,8 +37,7 @@ def race_error(
     """The error for a meeting. seen: the launch's meetings, as far as they were looked for."""
     race = _Race(recording, touches, meeting, seen)
     where, other = recording.where(race.subject), recording.where(race.other)
-    places = race.places(meeting)
-    more = len({m.element for m in seen if race.places(m) == places} - {meeting.element})
+    more = race.more
     what = _VERBS[race.kind(race.subject)].format(race.element)
     what += f", which {_which(race, where, other)}, {_why(race)}"
     if more:
@@ -92,6 +91,14 @@ class _Race:
         rows = (self.second, self.first)
         return self.recording.element(min(rows, key=lambda row: int(self.recording.width[row])))
 
+    @cached_property
+    def more(self) -> int:
+        """How many other elements the same two sites were seen to race on."""
+        places = self.places(self.meeting)
+        return len(
+            {m.element for m in self.seen if self.places(m) == places} - {self.meeting.element}
+        )
+
     @property
     def same_line(self) -> bool:
         return self.line(self.first) == self.line(self.second)
@@ -105,6 +112,13 @@ class _Race:
         """Whether threads of one block alone touch the element."""
         threads = self.touches.thread[self.touches.element == self.meeting.element]
         return len(np.unique(threads // self.recording.threads_per_block)) == 1
+
+    @property
+    def crosses_blocks(self) -> bool:
+        """Whether the same two sites were seen to race between blocks too, on other elements."""
+        places = self.places(self.meeting)
+        alike = (m for m in self.seen if self.places(m) == places)
+        return any(self.block(m.row) != self.block(row) for m in alike for row in m.others)
 
     @property
     def within_warps(self) -> bool:
@@ -215,6 +229,8 @@ def _advice(race: _Race) -> str:
             before, again = race.site(lower).line, race.site(upper).line
             return f"P{between[:-8]} after line {before}, before line {again} runs again."
         return f"P{between} the two lines."
+    if race.crosses_blocks:  # elsewhere on these lines, so a barrier would mend this element only
+        return _between_blocks(race)
     if _same_turn(race):
         return f"Read into a variable first: p{between} the read and the write."
     return f"P{between} one turn of the loop and the next."
@@ -295,7 +311,13 @@ def _same_turn(race: _Race) -> bool:
 
 def _two_stores(race: _Race) -> str:
     if race.same_line:
-        return "Let one thread write it, or combine the values with an atomic."
+        writer = "Let one thread write it"
+        if race.more:
+            which = "does the index differ from thread to thread?"
+            if not race.same_block:
+                which = "do index and stride count all blocks, as cuda.grid and cuda.gridsize do?"
+            writer = f"Let each element have one writer ({which})"
+        return f"{writer}, or combine the values with an atomic."
     if race.within_block:
         return f"Let each element have one writer, or put {_BARRIER} between the two lines."
     return "Let each element have one writer, or write it in two launches."

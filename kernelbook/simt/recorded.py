@@ -106,7 +106,7 @@ class RecordedVector(Recorded):
                 frame = _getframe(1)
                 _row((self.code, i, frame.f_lasti, frame.f_code))
                 return value
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(i)
 
@@ -134,7 +134,7 @@ class RecordedNarrowVector(RecordedVector):
                 frame = _getframe(1)
                 _row((self.code, i, frame.f_lasti, frame.f_code))
                 return value
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(i)
 
@@ -153,7 +153,7 @@ class RecordedMatrix(Recorded):
                 frame = _getframe(1)
                 _row((self.code, i * step + j * other, frame.f_lasti, frame.f_code))
                 return value
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(ij)
 
@@ -185,7 +185,7 @@ class RecordedNarrowMatrix(RecordedMatrix):
                 frame = _getframe(1)
                 _row((self.code, i * step + j * other, frame.f_lasti, frame.f_code))
                 return value
-        except (TypeError, IndexError, ValueError):
+        except (TypeError, IndexError, ValueError, OverflowError):
             pass
         return self.load(ij)
 

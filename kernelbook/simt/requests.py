@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbook.simt.record import Kind, Recording, Sync
+from kernelbook.simt.registers import WARP_SIZE
 
 Ints = NDArray[np.int64]
-WARP = 32
 BARRIERS = frozenset({"syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or"})
 MEMORY = (Kind.LOAD, Kind.STORE, Kind.ATOMIC)
 
@@ -73,7 +73,7 @@ def starts(*columns: Ints) -> Ints:
 def _grouped(recording: Recording, keep: NDArray[np.bool_]) -> Requests:
     rows = np.flatnonzero(keep)
     block, linear = np.divmod(recording.thread[rows].astype(np.int64), recording.threads_per_block)
-    warp = block * _warps_per_block(recording) + linear // WARP
+    warp = block * _warps_per_block(recording) + linear // WARP_SIZE
     phase = _phases(recording, rows, block, warp)
     sites = max(len(recording.sites), 1)
     site = recording.site[rows].astype(np.int64)
@@ -89,7 +89,7 @@ def _grouped(recording: Recording, keep: NDArray[np.bool_]) -> Requests:
     order = _sorted_by(place, phase, count)
     same = _same(place[order], phase[order], count[order])
     request = np.cumsum(~same) - 1
-    return Requests(rows[order], request, np.flatnonzero(~same), linear[order] % WARP)
+    return Requests(rows[order], request, np.flatnonzero(~same), linear[order] % WARP_SIZE)
 
 
 def _phases(recording: Recording, rows: Ints, block: Ints, warp: Ints) -> Ints:
@@ -116,15 +116,15 @@ def _whole_warp(recording: Recording, sync: Sync) -> int | None:
     """The warp, if all its lanes have met; a meeting of some says nothing about the others."""
     if not sync.threads:
         return None
-    in_block = sync.threads[0] // WARP
-    lanes = min(WARP, recording.threads_per_block - in_block * WARP)
+    in_block = sync.threads[0] // WARP_SIZE
+    lanes = min(WARP_SIZE, recording.threads_per_block - in_block * WARP_SIZE)
     return (
         sync.block * _warps_per_block(recording) + in_block if len(sync.threads) == lanes else None
     )
 
 
 def _warps_per_block(recording: Recording) -> int:
-    return -(-recording.threads_per_block // WARP)
+    return -(-recording.threads_per_block // WARP_SIZE)
 
 
 def _sorted_by(*columns: Ints) -> Ints:

@@ -4,17 +4,19 @@ A pass is a function that changes the tree of one function in place. Line number
 argument names and closures stay those of the original, so that messages and tracebacks do not show
 that anything was changed.
 
-Limit: a function whose source Python can't find (made by ``exec`` without a line cache, a lambda)
-stays as it is.
+Limit: a function whose source Python can't find (made by ``exec`` without a line cache, a lambda),
+or with an expression too deep to walk, stays as it is.
 """
 
 from __future__ import annotations
 
 import ast
+import dis
 import inspect
 import linecache
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from types import CodeType, FunctionType
 
 Pass = Callable[[ast.FunctionDef], None]
@@ -23,13 +25,37 @@ _known: dict[tuple[int, tuple[Pass, ...]], tuple[CodeType, CodeType | None]] = {
 
 
 def rewritten(function: FunctionType, passes: tuple[Pass, ...]) -> CodeType | None:
-    """The code of ``function`` after ``passes``; the same object every time. None: no source."""
+    """The code of ``function`` after ``passes``; the same object every time. None: it can't be."""
     original = function.__code__
     key = id(original), passes
     known = _known.get(key)
     if known is None or known[0] is not original:
-        known = _known[key] = original, _rewrite(original, passes)
+        try:
+            code = _rewrite(original, passes)
+        except RecursionError:  # an expression of a thousand terms
+            code = None
+        known = _known[key] = original, code
     return known[1]
+
+
+def forget(unused: Pass) -> None:
+    """Drop what was kept for a pass that will not be asked for again."""
+    for key in [key for key in _known if unused in key[1]]:
+        del _known[key]
+
+
+def global_names(code: CodeType) -> frozenset[str]:
+    """The globals that ``code`` and the functions inside it read."""
+    return _global_names(id(code), code)
+
+
+@lru_cache(maxsize=1024)
+def _global_names(key: int, code: CodeType) -> frozenset[str]:
+    names = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _global_names(id(constant), constant)
+    return frozenset(names)
 
 
 def with_lines(tree: ast.FunctionDef) -> None:

@@ -116,7 +116,7 @@ def _permuted(waiters: list[Waiter], size: int, pick: Pick) -> Iterator[Waiter]:
     return filter(None, pick(places))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)  # some 130 KB for each at 1,024 threads
 def _orders(seed: int, size: int) -> tuple[Pick, ...]:
     """Permutations of a block of ``size`` threads that keep each warp together."""
     if size == 1:

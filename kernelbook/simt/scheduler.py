@@ -111,7 +111,7 @@ class KernelInfo:
     frozen: Frozen
     grid_ndim: int
     block_ndim: int
-    shapes: dict[tuple[int, int], Any]
+    shapes: dict[tuple[int, int], tuple[CodeType, Any]]
 
 
 class Grid:

@@ -2,11 +2,13 @@
 
 ``diagnosis()`` judges every launch and raises what it finds; ``observe()`` keeps the recording of
 the last launch for a picture, a profile or a test; ``schedule()`` chooses the order in which
-blocks, warps and lanes run. All three are for the launches inside their ``with`` block.
+blocks, warps and lanes run. All three are for the launches inside their ``with`` block, made by
+the operating-system thread that entered it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,43 +34,55 @@ class Trace:
         self._recording = recording
 
 
-class _Settings:
-    """What the next launch does. launches: counts those that took a schedule by turn."""
+class _Settings(threading.local):
+    """What the next launch of this operating-system thread does.
+
+    always: whether launches are judged where :func:`diagnosis` says nothing (``chosen`` is None),
+    in all threads. launches: counts those that took a schedule by turn.
+    """
+
+    always = False
 
     def __init__(self) -> None:
-        self.diagnosing = False
+        self.chosen: bool | None = None
         self.schedule: int | None = None
         self.launches = 0
+        self.traces: list[Trace] = []
+
+    @property
+    def diagnosing(self) -> bool:
+        """Whether launches are judged."""
+        return self.always if self.chosen is None else self.chosen
 
 
 settings = _Settings()
-traces: list[Trace] = []
 
 
 @contextmanager
 def observe(lines: bool = False) -> Iterator[Trace]:
     """Keep the recording of the launches inside; ``lines``: with the source lines executed."""
     trace = Trace(lines)
-    traces.append(trace)
+    settings.traces.append(trace)
     try:
         yield trace
     finally:
-        traces.remove(trace)
+        settings.traces.remove(trace)
 
 
 @contextmanager
 def diagnosis(on: bool = True) -> Iterator[None]:
     """Judge the launches inside, or don't: races, reads of memory that nobody wrote."""
-    before, settings.diagnosing = settings.diagnosing, on
+    before, settings.chosen = settings.chosen, on
     try:
         yield
     finally:
-        settings.diagnosing = before
+        settings.chosen = before
 
 
 def diagnose_always(on: bool = True) -> None:
-    """Switch diagnosis for all launches that follow."""
-    settings.diagnosing = on
+    """Switch diagnosis for all launches that follow, in every thread."""
+    _Settings.always = on
+    settings.chosen = None
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kernelbook.errors import LearnerError
 from kernelbook.simt import coalescing, figure, requests
 from kernelbook.simt.coalescing import SECTOR
+from kernelbook.simt.errors import lines_text
 from kernelbook.simt.record import Allocation, Kind, Recording
 from kernelbook.simt.registers import WARP_SIZE
 
@@ -70,7 +71,7 @@ def of_line(recording: Recording, line: int | None = None) -> tuple[Request, int
         found = found if line is None else found.part(of_request == line)
     if not len(found):
         where = "" if line is None else f" on line {line}"
-        hint = f" Global memory is touched on line {', '.join(map(str, have))}." if have else ""
+        hint = f" Global memory is touched on {lines_text(have)}." if have else ""
         raise LearnerError(
             f"{recording.kernel}: no thread touches global memory{where}, so there are no sectors "
             f"to show.{hint}"

@@ -132,7 +132,8 @@ def _constant_shape(frame: FrameType, shape: Any, space: str) -> tuple[int, ...]
             f"the shape of a cuda.{space}.array must be a compile-time constant, but it depends "
             f"on {run_time}. Use a number or a global constant"
         )
-    first = block.grid.kernel.shapes.setdefault((id(frame.f_code), frame.f_lasti), shape)
+    code = frame.f_code
+    _, first = block.grid.kernel.shapes.setdefault((id(code), frame.f_lasti), (code, shape))
     if first != shape:
         raise _changing(space, first, shape)
     return tuple(int(n) for n in dims)

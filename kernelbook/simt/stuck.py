@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from kernelbook.simt.scheduler import Block, Grid, Waiter, WarpGroup
 
 
+_MOST_CALLS = 6  # named in a message
+
+
 def here(frame: FrameType | None, line: int = 0) -> Where:
     """The running thread's place, for an error raised in its own call chain.
 
@@ -115,9 +118,10 @@ def place(block: Block, thread: int, calls: list[Call]) -> Where:
     inner = calls[0] if calls else Call("", "", 0)
     via = ""
     if len(calls) > 1:
-        via = f"in {_function(inner)}, line {inner.line}, called from " + ", called from ".join(
-            f"{_function(call)}, line {call.line}" for call in calls[1:]
-        )
+        texts = [f"{_function(call)}, line {call.line}" for call in calls]
+        if len(texts) > _MOST_CALLS:  # a recursion: how it began and where it is now
+            texts[2:-2] = [f"{len(texts) - 4:,} more calls"]
+        via = f"in {', called from '.join(texts)}"
     return Where(
         kernel=block.grid.kernel.name,
         block=block_text(block),

@@ -215,9 +215,10 @@ class _Chart:
     def alt(self, subject: str, defect: Defect | None) -> str:
         """The chart in words."""
         what = "thread" if self.by_thread else "warp"
+        barriers = len(self.widths) - 1
         said = [
             f"Time-line of {subject}: {len(self.rows)} rows, one a {what}; "
-            f"{len(self.widths) - 1} barriers"
+            f"{barriers} barrier{'' if barriers == 1 else 's'}"
         ]
         counts = [
             f"{count} {word}s"

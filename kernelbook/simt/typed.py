@@ -17,7 +17,9 @@ class _Known(NamedTuple):
     arithmetic: Arithmetic
 
 
-_known: dict[tuple[int, tuple[Value, ...]], _Known] = {}
+# Kernels that one piece of code makes, such as those of a factory, differ in their surroundings.
+_known: dict[tuple[int, tuple[Value, ...]], list[_Known]] = {}
+_MOST_VARIANTS = 16
 _running: set[int] = set()
 
 
@@ -29,10 +31,15 @@ def typed(function: FunctionType, arguments: tuple[Value, ...]) -> Arithmetic:
     code = function.__code__
     key = id(code), arguments
     around = _surroundings(function)
-    known = _known.get(key)
-    if known is None or known.code is not code or not _same(known.surroundings, around):
-        known = _known[key] = _Known(code, around, Arithmetic(function, arguments, result_of))
-    return known.arithmetic
+    variants = _known.setdefault(key, [])
+    for known in variants:
+        if known.code is code and _same(known.surroundings, around):
+            return known.arithmetic
+    arithmetic = Arithmetic(function, arguments, result_of)
+    variants.append(_Known(code, around, arithmetic))
+    if len(variants) > _MOST_VARIANTS:
+        rewrite.forget(variants.pop(0).arithmetic)
+    return arithmetic
 
 
 def result_of(function: FunctionType, arguments: tuple[Value, ...]) -> Value:
@@ -49,10 +56,11 @@ def result_of(function: FunctionType, arguments: tuple[Value, ...]) -> Value:
 
 
 def _surroundings(function: FunctionType) -> list[Any]:
-    """What the types of a function depend on besides its arguments: its globals and cells."""
+    """What the types of a function depend on besides its arguments: globals, defaults, cells."""
     code = function.__code__
     names = function.__globals__
-    found = [names.get(name) for name in code.co_names]
+    found = [names.get(name) for name in sorted(rewrite.global_names(code))]
+    found += function.__defaults__ or ()
     for cell in function.__closure__ or ():
         try:
             found.append(cell.cell_contents)

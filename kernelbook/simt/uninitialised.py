@@ -17,7 +17,8 @@ from kernelbook.simt.touches import Touches
 _ADVICE = {
     "shared": "Shared memory holds no values at first: store into all of it that is read, and put "
     "cuda.syncthreads() before the first read.",
-    "local": "A local array holds no values at first: store into an element before you read it.",
+    "local": "A local array belongs to one thread and holds no values at first: store into an "
+    "element before you read it. What threads share belongs in a cuda.shared.array.",
     "global": "The launch got {} without values: store into it first, or pass zeros.",
 }
 

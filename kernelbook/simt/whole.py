@@ -48,10 +48,10 @@ def whole_array(array: Array) -> KernelError:
 
 
 def _row(written: str, ndim: int, missing: int) -> KernelError:
-    number = {2: "two", 3: "three", 4: "four"}.get(ndim, str(ndim))
+    number = {1: "one index", 2: "two indices", 3: "three indices"}.get(ndim, f"{ndim} indices")
     what = "a whole row" if missing == 1 and ndim == 2 else "a part"
     return KernelError(
-        f"{written} is {what} of a {ndim}-dimensional array, not one element; give {number} indices"
+        f"{written} is {what} of a {ndim}-dimensional array, not one element; give {number}"
     )
 
 

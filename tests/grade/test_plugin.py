@@ -17,8 +17,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from kernelbook.grade import plugin as module
-from kernelbook.grade.kernel import Limits
-from kernelbook.grade.outcome import Key, Outcome, RunOutcome
+from kernelbook.grade.kernel import Limits, Reply
+from kernelbook.grade.outcome import Key, Outcome, RunOutcome, message_of_test
 from kernelbook.grade.plugin import GradePlugin, RunLimits, run
 from kernelbook.grade.record import Category
 from kernelbook.grade.sandbox import Sandbox
@@ -354,6 +354,20 @@ def test_run_messages_never_hold_the_hidden_source(grader: Grader) -> None:
     own, theirs = outcome.tests
     assert own.message == "Your code raised ValueError."
     assert theirs.message == "Your code raised TypeError. It says: “their words”"
+
+
+def test_message_of_a_race_keeps_its_advice_and_both_source_lines() -> None:
+    said = "kernel, block 0, thread 0, line 14: " + "reads what another writes. " * 14
+    lines = (said.rstrip(), "    9 | partial[tid] = x[i]", "   14 | partial[tid] += 1")
+    reply = Reply("error", ename="RaceError", evalue="\n".join(lines))
+    message = message_of_test(reply, quote=True)
+    assert [line.strip(" ”") for line in message.splitlines()[1:]] == [
+        "9 | partial[tid] = x[i]",
+        "14 | partial[tid] += 1",
+    ]
+    assert "…" not in message
+    flood = Reply("error", ename="RaceError", evalue="\x1b[31mx\n" * 99)
+    assert message_of_test(flood, quote=True).count("\n") < 4
 
 
 def test_repr_failure_shows_the_category_alone(

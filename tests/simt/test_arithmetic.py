@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import cuda, float32
 
-from kernelbook.simt import KernelError, abstract, numeric, recorded, rewrite
+from kernelbook.simt import KernelError, abstract, freeze, numeric, recorded, rewrite
 from kernelbook.simt.typed import typed
 
 
@@ -294,3 +294,170 @@ def test_type_of_a_result_is_numbas(operation, left, right, result):
 )
 def test_type_of_a_variable_on_two_ways_is_numbas(left, right, result):
     assert numeric.either(left, right) == numeric.either(right, left) == result
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
+def test_negated_and_inverted_unsigned_integers_take_all_their_bits(dtype):
+    def negated(x):
+        return -(x[0] >> 1) * x[1]
+
+    def inverted(x):
+        return ~(x[0] >> 1) * x[1]
+
+    x = first(dtype, 6, 5)
+    assert store(negated, x, dtype=np.float64) == float(2**64 - 15)
+    assert store(inverted, x, dtype=np.float64) == float(2**64 - 20)
+
+
+def test_variable_that_is_narrow_on_one_way_wraps_at_64_bits_after_both():
+    def scaled(x):
+        v = x[0]
+        if x[1] > 0:
+            v = np.int32(x[2]) * 2 + x[1]
+        return v * (1 << 40)
+
+    x = first(np.int64, 1, 1, 1 << 30)
+    assert store(scaled, x) == float(((1 << 31) + 1) * (1 << 40) - (1 << 71))
+    x[1] = 0
+    assert store(scaled, x) == float(1 << 40)
+
+
+def test_narrow_integer_in_a_loop_beside_int64_wraps_at_64_bits():
+    def powers(x):
+        v = x[0]
+        for k in range(3):
+            if k == 0:
+                v = int(np.int32(x[1]))
+            v = v * x[1] if k > 5 else v * v
+        return v
+
+    x = first(np.int64, 1, 3_000_001)
+    exact = 3_000_001**8 & (2**64 - 1)
+    assert store(powers, x, dtype=np.float64) == float(exact - 2**64 if exact >> 63 else exact)
+
+
+def test_abs_of_a_truth_value_is_an_integer():
+    def inverted(x):
+        return ~abs(x[0])
+
+    assert store(inverted, first(np.bool_, True), dtype=np.int64) == -2
+
+
+def test_kernels_of_one_factory_are_changed_once_each():
+    def make(n):
+        @cuda.jit
+        def kernel(out):
+            out[0] = out[0] * n + n
+
+        return kernel
+
+    out = np.zeros(1, np.float32)
+    kernels = [make(n) for n in (2, 3, 4)]
+    for kernel in kernels:
+        kernel[1, 1](out)
+    known = len(rewrite._known)
+    for kernel in kernels * 3:
+        kernel[1, 1](out)
+    assert len(rewrite._known) == known
+    out[0] = 1
+    kernels[1][1, 1](out)
+    assert out[0] == 6
+
+
+def test_many_kernels_of_one_factory_leave_few_of_them_kept():
+    def make(n):
+        @cuda.jit
+        def kernel(out):
+            out[0] = out[0] + n
+
+        return kernel
+
+    out = np.zeros(1, np.int64)
+    known, constants = len(rewrite._known), len(freeze._typed)
+    for n in range(60):
+        make(n)[1, 1](out)
+    assert out[0] == sum(range(60))
+    assert len(rewrite._known) < known + 20
+    assert len(freeze._typed) < constants + 20
+
+
+def test_global_that_only_an_attribute_is_named_after_changes_nothing(monkeypatch):
+    @cuda.jit
+    def kernel(out):
+        out[cuda.threadIdx.x] = 1
+
+    out = np.zeros(1)
+    kernel[1, 1](out)
+    known = len(rewrite._known)
+    for _ in range(3):
+        monkeypatch.setitem(globals(), "x", object())
+        kernel[1, 1](out)
+    assert len(rewrite._known) == known
+
+
+def test_device_function_converts_to_the_types_that_it_declares():
+    @cuda.jit("int32(int32)", device=True)
+    def following(x):
+        return x + 1
+
+    @cuda.jit("float32(float32)", device=True)
+    def square(x):
+        return x * x
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = following(2.9)
+        out[1] = following(2**31 - 1)
+        out[2] = square(0.1)
+
+    out = np.zeros(3)
+    kernel[1, 1](out)
+    assert out.tolist() == [3, -(2**31), float(np.float32(0.1) * np.float32(0.1))]
+
+
+def test_defaults_keywords_and_unpacked_tuples_have_their_types():
+    @cuda.jit(device=True)
+    def times(x, n=3):
+        return x * n
+
+    @cuda.jit
+    def kernel(out, x, three=3):
+        both = x[0], 3
+        out[0] = times(x[0])
+        out[1] = times(n=3, x=x[0])
+        out[2] = times(*both)
+        out[3] = x[0] * three
+
+    out = np.zeros(4)
+    kernel[1, 1](out, first(np.float32, 0.1))
+    assert (out == float(np.float32(0.1)) * 3).all()
+
+
+def test_functions_of_one_factory_with_other_defaults_are_told_apart():
+    def make(default):
+        @cuda.jit(device=True)
+        def times(x, n=default):
+            return x * n
+
+        @cuda.jit
+        def kernel(out, x):
+            out[0] = times(x[0])
+
+        return kernel
+
+    x, out = first(np.float32, 0.1), np.zeros(1)
+    make(np.float32(3))[1, 1](out, x)
+    assert out[0] == float(np.float32(0.1) * np.float32(3))
+    make(3)[1, 1](out, x)
+    assert out[0] == float(np.float32(0.1)) * 3
+
+
+def test_expression_of_a_thousand_terms_runs_as_it_stands(tmp_path):
+    file = tmp_path / "long.py"
+    total = " + ".join(["x[0]"] * 1000)
+    file.write_text(f"@cuda.jit\ndef kernel(x, out):\n    out[0] = {total}\n")
+    names = {"cuda": cuda}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    out = np.zeros(1)
+    names["kernel"][1, 1](np.ones(1), out)
+    assert out[0] == 1000

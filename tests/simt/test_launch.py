@@ -2,12 +2,14 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
 from numba import cuda
 
-from kernelbook.simt import LaunchError
+from kernelbook import simt
+from kernelbook.simt import KernelError, LaunchError, seam
 
 
 @cuda.jit
@@ -133,3 +135,72 @@ def test_forall_covers_all_tasks(tasks):
     mark.forall(tasks)(x)
     with pytest.raises(ValueError, match="negative task count"):
         mark.forall(-1)
+
+
+@pytest.fixture
+def diagnosed_on_request(monkeypatch):
+    """As before a lab is imported: no launch is judged unless ``diagnosis()`` says so."""
+    monkeypatch.setattr(type(seam.settings), "always", False)
+    monkeypatch.setattr(seam.settings, "chosen", None)
+
+
+@pytest.mark.usefixtures("diagnosed_on_request")
+def test_diagnosis_observation_and_schedule_are_those_of_one_operating_system_thread():
+    @cuda.jit
+    def race(out):
+        out[0] = cuda.threadIdx.x
+
+    def launch():
+        race[1, 2](np.zeros(1))
+
+    with ThreadPoolExecutor(1) as pool, simt.schedule(3), simt.observe() as trace:
+        with simt.diagnosis():
+            pool.submit(launch).result()
+            assert pool.submit(seam.next_schedule).result() == 0
+            with pytest.raises(simt.RaceError):
+                launch()
+        assert len(trace.recording) == 2
+
+
+@pytest.mark.usefixtures("diagnosed_on_request")
+def test_diagnosis_that_ends_in_another_order_than_it_began_leaves_nothing_behind():
+    def judged(begin, end):
+        with simt.diagnosis():
+            begin.wait()
+            end.wait()
+
+    begin, end = Barrier(2), Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [pool.submit(judged, begin, end) for _ in range(2)]
+        for task in tasks:
+            task.result()
+    assert not seam.settings.diagnosing
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(lambda: seam.settings.diagnosing).result()
+
+
+@pytest.mark.usefixtures("diagnosed_on_request")
+def test_diagnosis_for_always_holds_in_every_operating_system_thread():
+    simt.diagnose_always()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(lambda: seam.settings.diagnosing).result()
+            with simt.diagnosis(False):
+                assert not seam.settings.diagnosing
+    finally:
+        simt.diagnose_always(False)
+    assert not seam.settings.diagnosing
+
+
+def test_endless_recursion_names_only_the_ends_of_the_chain():
+    @cuda.jit(device=True)
+    def again(n):
+        return again(n + 1)
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = again(1)
+
+    with pytest.raises(KernelError, match=r"called from [\d,]+ more calls, called from") as caught:
+        kernel[1, 1](np.zeros(1))
+    assert len(str(caught.value)) < 600

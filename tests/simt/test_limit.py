@@ -20,6 +20,14 @@ def forgets_to_count(x):
             x[i] = j
 
 
+@cuda.jit
+def halves_for_ever(x):
+    half = cuda.blockDim.x // 2
+    while half >= 0:
+        cuda.syncthreads()
+        half //= 2
+
+
 @cuda.jit(device=True)
 def spins(x):
     while x[0] == 0:
@@ -65,6 +73,18 @@ def test_endless_loop_is_ended_and_its_first_line_named(a_moment, line_of):
     assert timer() == before
     assert works()
     assert not x.any()
+
+
+def test_endless_loop_with_a_barrier_names_the_kernels_loop_and_nothing_of_the_host(
+    monkeypatch, line_of
+):
+    monkeypatch.setenv("KERNELBOOK_LAUNCH_SECONDS", "0.01")
+    said = set()
+    for _ in range(20):  # the signal may find the scheduler at work, whose caller is this function
+        with pytest.raises(TimeLimitError) as caught:
+            halves_for_ever[1, 2](np.zeros(1))
+        said.add(str(caught.value).partition(": ")[0].partition("line")[2])
+    assert said == {f" {line_of(halves_for_ever, 'while')}"}
 
 
 def test_endless_loop_of_sleeping_threads_in_a_device_function_is_a_deadlock(line_of):

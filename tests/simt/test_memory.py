@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from kernelbook.simt import BoundsError, KernelError
+from kernelbook import simt
+from kernelbook.simt import BoundsError, KernelError, LaunchError
 
 
 @cuda.jit
@@ -306,3 +307,39 @@ def test_global_array_is_a_read_only_constant():
 
 
 TABLE = np.array([10, 20])
+
+
+def test_store_to_read_only_memory_says_what_made_it_so():
+    @cuda.jit
+    def store(out):
+        out[0] = 1
+
+    @cuda.jit
+    def change():
+        cuda.const.array_like(TABLE)[0] = 1
+
+    with pytest.raises(KernelError, match="writes out, which is read-only; the host made it so"):
+        store[1, 1](np.broadcast_to(np.zeros(1), 3))
+    with pytest.raises(KernelError, match="which is read-only; a kernel can only read it"):
+        change[1, 1]()
+
+
+@pytest.mark.parametrize("diagnosing", [False, True])
+def test_unsigned_index_below_zero_is_out_of_bounds(diagnosing):
+    @cuda.jit
+    def before(a, out):
+        out[0] = a[a[0] - a[1]]
+
+    values = np.array([0, 1, 2], np.uint64)
+    with simt.diagnosis(diagnosing), pytest.raises(BoundsError, match=r"a\[18446744073709551615\]"):
+        before[1, 1](values, np.zeros(1))
+
+
+@pytest.mark.parametrize("array", [np.zeros(3, ">f4"), np.array([None])])
+def test_array_that_the_compiler_has_no_type_for_is_refused(array):
+    @cuda.jit
+    def nothing(a):
+        pass
+
+    with pytest.raises(LaunchError, match="which a kernel can't take"):
+        nothing[1, 1](array)

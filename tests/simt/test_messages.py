@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from kernelbook.simt import BoundsError, KernelError
+from kernelbook import simt
+from kernelbook.simt import BoundsError, KernelError, RaceError
 
 
 def message(kernel, *args, grid=1, block=1, kind=KernelError):
@@ -28,7 +29,7 @@ def test_bounds_index_equal_to_size_under_a_guard_asks_which_comparison():
             out[i] = x[i]
 
     said = bounds(copy, np.zeros(8), np.zeros(8), block=16)
-    assert "reads x[8], size 8. The last valid index is 7: is the guard < or <=?" in said
+    assert "reads x[8], size 8. The last valid index is 7. Is this access guarded, and by <" in said
 
 
 def test_bounds_without_any_comparison_says_that_the_tail_is_not_guarded():
@@ -97,7 +98,7 @@ def test_bounds_of_a_shared_array_gives_its_own_size(shape, words):
                 tile[0, t] = x[t]
 
     said = bounds(stage, np.zeros(8), block=8)
-    assert f"{words} Is the guard < or <=?" in said
+    assert f"{words} Is this access guarded, and by < rather than <=?" in said
     assert "tail" not in said
 
 
@@ -193,3 +194,42 @@ def test_returned_value_names_its_line(line_of):
         f"gives, block 0, thread 0, line {line}: returns a value. A kernel returns nothing: write "
         f"it into an array.\n    {line} | return math.sqrt(x[0])"
     )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (lambda x: x.fill(0), "an array in a kernel has no attribute 'fill'"),
+        (lambda x: x[cuda.grid(1) / 2], "not float64 (0.0). Use // instead of /"),
+        (lambda x: cuda.atomic.add(x, 0), "cuda.atomic.add() missing 1 required"),
+    ],
+)
+def test_python_error_names_nothing_of_the_simulator_and_says_what_to_do(kernel, words):
+    with pytest.raises(KernelError) as caught, simt.diagnosis():
+        cuda.jit(kernel)[1, 1](np.zeros(4))
+    said = str(caught.value)
+    assert words in said
+    assert not any(name in said for name in ("Recorded", "Vector", "Atomic.", "np.float64"))
+
+
+def test_race_of_many_stores_asks_whether_the_index_counts_the_blocks():
+    @cuda.jit
+    def forgets_the_block(x):
+        x[cuda.threadIdx.x] = 1
+
+    with pytest.raises(RaceError, match="do index and stride count all blocks"), simt.diagnosis():
+        forgets_the_block[2, 4](np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"), [(1, "Read into a variable first"), (2, "Write to another array")]
+)
+def test_race_in_place_advises_a_barrier_only_where_one_block_runs(grid, words):
+    @cuda.jit
+    def blur(x):
+        i = cuda.grid(1)
+        if 0 < i < x.size - 1:
+            x[i] = x[i - 1] + x[i + 1]
+
+    with pytest.raises(RaceError, match=words), simt.diagnosis():
+        blur[grid, 64 // grid](np.zeros(64))
