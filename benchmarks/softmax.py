@@ -87,14 +87,15 @@ class Plan:
 
 
 # The dispatch, as --tune found it on an H200: a warp or two for a short row, a block of up to 1,024
-# threads for a longer one. Clusters of blocks were slower at every length here, by 2 % and more.
+# threads for a longer one. Clusters, tried for 32,768 columns, lost 2 % and more to one block
+# (H200, 2026-11-30, benchmarks/softmax.py --tune).
 PLANS = {
-    ("float32", 1024): Plan(64, 4),
-    ("float16", 1024): Plan(64, 2),
+    ("float32", 1024): Plan(32, 8),
+    ("float16", 1024): Plan(32, 4),
     ("float32", 4096): Plan(512, 2),
-    ("float16", 4096): Plan(256, 2),
-    ("float32", 32768): Plan(1024, 8, stream=1),
-    ("float16", 32768): Plan(1024, 4, stream=1),
+    ("float16", 4096): Plan(128, 4),
+    ("float32", 32768): Plan(1024, 8),
+    ("float16", 32768): Plan(1024, 4, shared=1, resident=2),
 }
 
 
@@ -245,11 +246,11 @@ def candidates(dtype: str, cols: int) -> list[Plan]:
     for packs in (1, 2, 4, 8):
         for cluster in (1, 2, 4, 8):
             threads = packs_in_row // packs // cluster
-            if not 32 <= threads <= 1024 or (dtype == "float16" and packs > 4):
+            if not 32 <= threads <= 1024:
                 continue
             if cluster > 1 and (cols < 16384 or threads < 128):
                 continue
-            if cluster * threads // 32 > 64 or (cols > 1024 and packs < 2):
+            if cluster * threads // 32 > 64 or (dtype == "float16" and packs > 4 and cols > 4096):
                 continue
             for rows_in_block in (1, 4, 8) if threads == 32 else (1,):
                 for stream in (0, 1):

@@ -10,8 +10,8 @@ or that fails or returns a wrong matrix, is named in the notes and has no row.
 
 Everything is replayed as CUDA graphs in turn, over inputs that rotate so that L2 holds none of
 them. Every output is compared with the input, element by element, before the timing and once more
-as the timed launch has left it. The yardstick is the fastest copy at the largest size: a kernel,
-cudaMemcpy or torch; read and write counted.
+as the timed launch has left it. The yardstick is the fastest copy of the run, at any size: a
+kernel, cudaMemcpy or torch; read and write counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ extern "C" __global__ void copy4(const float4* __restrict__ x, float4* __restric
 }
 """  # every size is a multiple of what its grid moves
 ABSENT = "no row, since"  # in the note of what was left out
-COPIES = ("copy", "cudaMemcpy", "torch copy_")  # the fastest at the largest size is the yardstick
+COPIES = ("copy", "cudaMemcpy", "torch copy_")  # the fastest, at any size, is the yardstick
 
 # Name in the ladder → the lab's kernel, rows of threads in a block.
 LADDER = {
@@ -172,10 +172,13 @@ def measure(samples: int) -> rows.Recording:
 
 
 def yardstick(times: dict[tuple[str, int], timers.Percentiles]) -> float:
-    """GB/s of the fastest copy at the largest size."""
-    largest = max(side for _, side in times)
-    copies = [times[name, largest].p50_us for name in COPIES if (name, largest) in times]
-    return roofline.rate_gbps(_bytes(largest), min(copies))
+    """GB/s of the fastest copy of the run."""
+    rates = [
+        roofline.rate_gbps(_bytes(side), time.p50_us)
+        for (name, side), time in times.items()
+        if name in COPIES
+    ]
+    return max(rates)
 
 
 def _row(

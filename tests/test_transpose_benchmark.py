@@ -65,17 +65,17 @@ def test_cuda_steps_and_variants_compile_and_divide_every_side(benchmark):
             assert side % (8 * variant.tile_rows) == side % (8 * variant.tile_cols) == 0
 
 
-def test_yardstick_is_the_fastest_copy_at_the_largest_size(benchmark):
+def test_yardstick_is_the_fastest_copy_at_any_size(benchmark):
     def at(time_us):
         return Percentiles(time_us, time_us, time_us)
 
     times = {
-        ("copy", 8192): at(1.0),
+        ("copy", 8192): at(200.0),
         ("copy", 32768): at(3000.0),
-        ("cudaMemcpy", 32768): at(2000.0),
+        ("cudaMemcpy", 32768): at(3500.0),
         ("v6 float4", 32768): at(1000.0),
     }
-    assert benchmark.yardstick(times) == pytest.approx(8 * 32768**2 / 2000 / 1e3)
+    assert benchmark.yardstick(times) == pytest.approx(8 * 32768**2 / 3000 / 1e3)
 
 
 def test_missing_peer_is_noted_and_the_others_stay(benchmark, monkeypatch):

@@ -25,6 +25,7 @@ from kernelbook.simt.abstract import Value
 from kernelbook.simt.device_math import device_math, replacement
 from kernelbook.simt.errors import KernelError
 from kernelbook.simt.recorded import wrap
+from kernelbook.simt.refused import require_accepted
 from kernelbook.simt.registers import now
 from kernelbook.simt.typed import typed
 
@@ -51,6 +52,7 @@ class Frozen:
         known = self.functions.get(key)
         if known is not None:
             return known
+        require_accepted(original.__code__)
         passes, arithmetic = self.passes, None
         if arguments is not None:
             arithmetic = typed(original, arguments)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelbook.simt.errors import RaceError, Where, quoted
-from kernelbook.simt.order import Meeting
+from kernelbook.simt.happens_before import Meeting
 from kernelbook.simt.races import is_block_barrier
 from kernelbook.simt.record import Kind, Recording, Site, Sync
 from kernelbook.simt.registers import WARP_SIZE

@@ -6,7 +6,8 @@ threads meet on an element between two grid syncs (different blocks), two barrie
 atomics.
 
 Sound: an element that is not among the suspects has no race. Syncs of a part of a warp, and fences,
-are not looked at here, so a suspect need not have a race: :mod:`kernelbook.simt.order` decides.
+are not looked at here, so a suspect need not have a race: :mod:`kernelbook.simt.happens_before`
+decides.
 
 A thread that has left the kernel takes no part in the barriers that follow, so nothing orders its
 last accesses; elements with such accesses are suspects too.

@@ -64,7 +64,7 @@ def with_lines(tree: ast.FunctionDef) -> None:
 
 
 def _rewrite(original: CodeType, passes: tuple[Pass, ...]) -> CodeType | None:
-    tree = _tree(original)
+    tree = parsed(original)
     if tree is None:
         return None
     for change in passes:
@@ -92,7 +92,8 @@ def _code_in(code: CodeType, name: str) -> CodeType:
     return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
 
 
-def _tree(code: CodeType) -> ast.FunctionDef | None:
+def parsed(code: CodeType) -> ast.FunctionDef | None:
+    """The function's tree with the line numbers of its file; None when there is no source."""
     linecache.checkcache(code.co_filename)
     try:
         lines, first = inspect.getsourcelines(code)

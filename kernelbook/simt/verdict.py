@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from kernelbook.errors import SimulatorError
-from kernelbook.simt.order import Meeting, meetings
+from kernelbook.simt.happens_before import Meeting, meetings
 from kernelbook.simt.race_report import race_error
 from kernelbook.simt.races import suspects
 from kernelbook.simt.record import Recording

@@ -7,8 +7,9 @@ import pytest
 from happens_before import Launch, first_race, first_unwritten_read
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recordings import Builder
 
-from kernelbook.simt.order import meetings
+from kernelbook.simt.happens_before import _events, meetings
 from kernelbook.simt.races import suspects
 from kernelbook.simt.record import Kind
 from kernelbook.simt.touches import touches_of
@@ -284,3 +285,16 @@ def test_first_unwritten_read_agrees_with_oracle(launch):
     touches = touches_of(recording)
     found = unwritten_read(recording, touches)
     assert (None if found is None else touches.row[found]) == first_unwritten_read(recording)
+
+
+def test_polling_counts_as_its_first_and_last_look():
+    made = Builder("def kernel(f):\n    cuda.atomic.add(f, 0, 0)\n", 2, 1)
+    flags = made.array("f", 2)
+    for thread in (0, 1, 0):
+        for _ in range(100):
+            made.atomic(thread, flags, 0, 2)
+    recording = made.recording()
+    events = _events(recording, touches_of(recording), np.array([0]))
+    assert [(row, thread) for row, _, _, thread, _ in events] == [
+        (0, 0), (99, 0), (100, 1), (199, 1), (200, 0), (299, 0),
+    ]  # fmt: skip

@@ -95,8 +95,37 @@ def _events(
     element = np.concatenate([touches.element[number], np.full(len(fences), -1)])
     order = np.argsort(row, kind="stable")
     row, element = row[order], element[order]
+    needed = ~_repeated(recording, row, element)
+    row, element = row[needed], element[needed]
     columns = (row, element, recording.kind[row], recording.thread[row], suspect[element])
     yield from zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _repeated(recording: Recording, row: NDArray[Any], element: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which events change nothing: an atomic by which a thread polls, within a run of its like.
+
+    Of such a run, between whose atomics neither the thread nor the element meets anything else, the
+    first and the last tell all.
+    """
+    count = len(row)
+    repeated = np.zeros(count, np.bool_)
+    if (recording.kind[row] == Kind.ATOMIC).sum() < 3:
+        return repeated
+    by_thread = np.argsort(recording.thread[row], kind="stable")
+    by_element = np.argsort(element, kind="stable")
+    next_of_element = np.full(count, -1)
+    next_of_element[by_element[:-1]] = by_element[1:]
+    one, two = by_thread[:-1], by_thread[1:]
+    same = next_of_element[one] == two  # neighbours of one thread that are so on one element too
+    same &= (element[one] == element[two]) & (element[one] >= 0)
+    same &= recording.thread[row[one]] == recording.thread[row[two]]
+    same &= (recording.kind[row[one]] == Kind.ATOMIC) & (
+        recording.site[row[one]] == recording.site[row[two]]
+    )
+    before, after = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    after[one[same]] = True
+    before[two[same]] = True
+    return before & after
 
 
 @dataclass(slots=True)
