@@ -24,7 +24,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
-FRONT = sorted((ROOT / "book").glob("*.md"))
+FRONT = sorted(path for path in (ROOT / "book").rglob("*.md") if path.parent.name != "_static")
 CHAPTERS = sorted((ROOT / "chapters").glob("*/*.md"))
 
 HAN = r"[\u4e00-\u9fff]"
@@ -317,7 +317,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("book")
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(ROOT / name, copy)
-    for name in ("book", "chapters", "labs", "benchmarks"):
+    for name in ("book", "chapters", "labs", "solutions", "benchmarks"):
         shutil.copytree(ROOT / name, copy / name)
     (copy / ".pytest_cache").mkdir()  # what tools leave behind is no page of the book
     (copy / ".pytest_cache/README.md").write_text("# cache")
