@@ -48,9 +48,11 @@ class Log:
         self.lines = lines
         self.schedule = 0
         self.memory = MemoryMap()
-        self.runs: list[int] = []  # row, thread number, row, thread number, …
+        self.runs: list[int] = []  # entry, thread number, entry, thread number, …
         self.syncs: list[Sync] = []
         self.base = 0  # rows that are columns already
+        self._runs = self.runs.extend
+        self._moved = 0  # entries of those rows
         self.truncated = False
         self._chunks: list[tuple[NDArray[Any], ...]] = []
         self._kept: dict[int, CodeType] = {}  # by id, in the order of their numbers
@@ -58,12 +60,11 @@ class Log:
 
     def resume(self, thread: int) -> None:
         """From now on rows are of that thread (its number in the grid)."""
-        count = len(rows)
-        if count > _CHUNK * ENTRIES:
+        entries = len(rows)
+        if entries > _CHUNK * ENTRIES:
             self.compact()
-            count = len(rows)
-        self.runs.append(self.base + count // ENTRIES)
-        self.runs.append(thread)
+            entries = len(rows)
+        self._runs((self._moved + entries, thread))
 
     def sync(self, kind: str, block: int, threads: tuple[int, ...], mask: int = 0) -> None:
         """Threads (linear in the block) have met: see :class:`Sync`."""
@@ -131,6 +132,7 @@ class Log:
             )
         )
         self.base += count
+        self._moved = self.base * ENTRIES
 
     def _functions(self, of: list[CodeType]) -> NDArray[np.int64]:
         """The number of each row's code object."""
@@ -148,8 +150,8 @@ class Log:
 
     def _threads(self, count: int) -> NDArray[np.int32]:
         runs = np.array(self.runs, np.int64).reshape(-1, 2)
-        ends = np.minimum(np.append(runs[1:, 0], count), count)
-        lengths = np.maximum(ends - np.minimum(runs[:, 0], count), 0)
+        begins = np.minimum(runs[:, 0] // ENTRIES, count)
+        lengths = np.diff(begins, append=count)
         return np.repeat(runs[:, 1].astype(np.int32), lengths)
 
     def _sites(

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Pick = Callable[[Sequence[Any]], tuple[Any, ...]]  # all entries of a sequence, permuted
 _BITS = 4
-_ORDERS = 2**_BITS  # for each seed and block size
+_ORDERS = 2**_BITS  # in a table, for a block size; seeds share the tables and draw on their own
+_TABLES = 8
 _CHUNK = 65536  # blocks permuted at once, so that a huge grid needs no huge list
 
 
@@ -61,8 +62,8 @@ class Choices:
         self._last = 0
         self._starts: dict[Pick, Any] = {}
         self._size = threads
-        self._threads = _orders(seed, threads)
-        self._lanes = _orders(seed, WARP_SIZE)
+        self._threads = _orders(seed % _TABLES, threads)
+        self._lanes = _orders(seed % _TABLES, WARP_SIZE)
 
     def blocks(self, count: int) -> Iterator[int]:
         """The numbers of all blocks, permuted."""
@@ -117,11 +118,11 @@ def _permuted(waiters: list[Waiter], size: int, pick: Pick) -> Iterator[Waiter]:
 
 
 @lru_cache(maxsize=64)  # some 130 KB for each at 1,024 threads
-def _orders(seed: int, size: int) -> tuple[Pick, ...]:
+def _orders(table: int, size: int) -> tuple[Pick, ...]:
     """Permutations of a block of ``size`` threads that keep each warp together."""
     if size == 1:
         return (tuple,) * _ORDERS
-    rng = np.random.default_rng((seed, size))
+    rng = np.random.default_rng((table, size))
     warps = -(-size // WARP_SIZE)
     lanes = rng.random((_ORDERS, warps, WARP_SIZE)).argsort(axis=2)
     threads = lanes + WARP_SIZE * np.arange(warps)[:, None]

@@ -35,6 +35,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from itertools import chain
 from math import prod
 from types import CodeType, FrameType
@@ -136,13 +137,7 @@ class Grid:
         self.constants: dict[tuple[int, int], Any] = {}
         self.hub: greenlet = getcurrent()
         self.idle = _pool.idle
-        width, height, depth = self.block_dim
-        self.coordinates: list[Coordinates] = [
-            ((z * height + y) * width + x, x, y, z)
-            for z in range(depth)
-            for y in range(height)
-            for x in range(width)
-        ]
+        self.coordinates = _coordinates(*self.block_dim)
         self.number_of_blocks = prod(self.grid_dim)
         self.choices = schedule.choices(len(self.coordinates))
         self.started = 0  # blocks
@@ -274,6 +269,17 @@ class Grid:
             worker.parent = self.hub
             return worker
         return greenlet(_work, self.hub)
+
+
+@lru_cache(maxsize=64)
+def _coordinates(width: int, height: int, depth: int) -> tuple[Coordinates, ...]:
+    """The threads of a block, in the order of their index."""
+    return tuple(
+        ((z * height + y) * width + x, x, y, z)
+        for z in range(depth)
+        for y in range(height)
+        for x in range(width)
+    )
 
 
 class _Pool(threading.local):

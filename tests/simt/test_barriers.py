@@ -195,19 +195,22 @@ def test_launch_after_a_barrier_error_works():
 
 def test_error_in_one_thread_ends_the_others_that_wait():
     left = []
-
-    @cuda.jit
-    def fails(x):
-        try:
-            cuda.syncthreads()
-            if cuda.threadIdx.x == 2:
-                x[99] = 0
-            cuda.syncthreads()
-        finally:
-            left.append(1)
-
+    # Without source that Python can find: a kernel may not have a try, and here it is the witness.
+    space = {"cuda": cuda, "left": left}
+    exec(
+        "@cuda.jit\n"
+        "def fails(x):\n"
+        "    try:\n"
+        "        cuda.syncthreads()\n"
+        "        if cuda.threadIdx.x == 2:\n"
+        "            x[99] = 0\n"
+        "        cuda.syncthreads()\n"
+        "    finally:\n"
+        "        left.append(1)\n",
+        space,
+    )
     with pytest.raises(IndexError, match="thread 2"):
-        fails[1, 8](np.zeros(8))
+        space["fails"][1, 8](np.zeros(8))
     assert len(left) == 8
 
 
