@@ -46,7 +46,7 @@ lint: $(READY)
 
 test: $(READY) lint
 	$(BIN)/kernelbook release --check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 
 clean:
 	rm -rf _build

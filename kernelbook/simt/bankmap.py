@@ -97,7 +97,12 @@ def of_line(recording: Recording, line: int | None = None) -> tuple[Request, int
 
 def banks_of(recording: Recording, *, line: int | None = None, title: str = "") -> figure.Picture:
     """Draw the worst shared-memory request of ``line``, or of the kernel."""
-    request, count = of_line(recording, line)
+    try:
+        request, count = of_line(recording, line)
+    except LearnerError as error:
+        if line is not None:
+            raise
+        return figure.message(str(error))  # a kernel that does nothing yet is no mistake
     with figure.settings():
         return _draw(recording, request, count, title)
 

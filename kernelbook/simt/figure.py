@@ -16,6 +16,7 @@ import base64
 import html
 import io
 import re
+import textwrap
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -133,6 +134,15 @@ class Picture(Figure):
         with settings():
             self.savefig(file, format="png", dpi=_PNG_DPI)
         return file.getvalue()
+
+
+def message(text: str) -> Picture:
+    """A picture that says in words why there is nothing to draw."""
+    with settings():
+        drawing = Picture(figsize=(WIDTH_IN, 0.9), layout="constrained")
+        drawing.text(0.02, 0.5, textwrap.fill(text, 60), va="center")
+    drawing.alt = text
+    return drawing
 
 
 def page(body: str) -> str:

@@ -275,8 +275,14 @@ def test_bank_map_of_8_byte_accesses_shows_the_halves_of_the_warp() -> None:
 
 
 def test_bank_map_without_shared_memory_says_so() -> None:
-    with pytest.raises(LearnerError, match="no thread touches shared memory"):
-        bankmap.banks_of(recorded(too_far[1, 3], floats(3), floats(3)))
+    drawing = bankmap.banks_of(recorded(too_far[1, 3], floats(3), floats(3)))
+    assert "no thread touches shared memory" in drawing.alt
+    assert drawing.texts[0].get_text().replace("\n", " ") == drawing.alt
+
+
+def test_sector_map_of_a_kernel_that_does_nothing_says_so() -> None:
+    drawing = sectormap.sectors_of(recorded(nothing[1, 4], np.zeros(4), np.zeros(4)))
+    assert "no thread touches global memory" in drawing.alt
 
 
 def test_bank_map_of_another_line_names_those_with_shared_memory(line_of) -> None:
