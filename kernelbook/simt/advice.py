@@ -7,6 +7,7 @@ reach the reader.
 from __future__ import annotations
 
 import builtins
+import inspect
 import re
 from types import FrameType, ModuleType
 
@@ -19,6 +20,7 @@ _OF_ARRAYS = (
     "T", "dtype", "flat", "itemsize", "nbytes", "ndim", "ravel", "reshape", "shape", "size",
     "strides", "transpose", "view",
 )  # fmt: skip
+_CALLED = re.compile(r"^(Atomic\.)?(\w+)\(\)(?= (?:missing|takes|got) )")
 _DIVISION = (
     "Compiled code does not stop here: it gives 0 for integers, inf or nan for floats. "
     "Guard the division."
@@ -56,7 +58,22 @@ def _type(text: str) -> tuple[str, str]:
         return text, _DIVIDED
     if "'NoneType' object" in text:
         return text, _NONE
-    return re.sub(r"^Atomic\.", "cuda.atomic.", text), ""
+    called = _CALLED.match(text)
+    usage = _usage(*called.groups()) if called else ""
+    if not usage:
+        return text, ""
+    return _CALLED.sub(usage.split("(")[0] + "()", text), f"Call it as {usage}."
+
+
+def _usage(of_atomic: str | None, name: str) -> str:
+    """How a function of ``cuda`` or ``cuda.atomic`` is called; "" for any other."""
+    from kernelbook.simt import cuda
+
+    owner, home = (cuda.atomic, "cuda.atomic") if of_atomic else (cuda, "cuda")
+    function = getattr(owner, name, None)
+    if not callable(function) or isinstance(function, type):
+        return ""
+    return f"{home}.{name}({', '.join(inspect.signature(function).parameters)})"
 
 
 def _attribute(error: AttributeError, text: str) -> tuple[str, str]:

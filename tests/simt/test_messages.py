@@ -202,6 +202,9 @@ def test_returned_value_names_its_line(line_of):
         (lambda x: x.fill(0), "an array in a kernel has no attribute 'fill'"),
         (lambda x: x[cuda.grid(1) / 2], "not float64 (0.0). Use // instead of /"),
         (lambda x: cuda.atomic.add(x, 0), "cuda.atomic.add() missing 1 required"),
+        (lambda x: cuda.atomic.add(x, 0), "Call it as cuda.atomic.add(array, index, value)."),
+        (lambda x: cuda.syncthreads(1), "Call it as cuda.syncthreads()."),
+        (lambda x: cuda.shfl_sync(1, x[0]), "Call it as cuda.shfl_sync(mask, value, src_lane)."),
     ],
 )
 def test_python_error_names_nothing_of_the_simulator_and_says_what_to_do(kernel, words):
