@@ -68,9 +68,10 @@ def _type(text: str) -> tuple[str, str]:
 def _usage(of_atomic: str | None, name: str) -> str:
     """How a function of ``cuda`` or ``cuda.atomic`` is called; "" for any other."""
     from kernelbook.simt import cuda
+    from kernelbook.simt.atomics import atomic
 
-    owner, home = (cuda.atomic, "cuda.atomic") if of_atomic else (cuda, "cuda")
-    function = getattr(owner, name, None)
+    home = "cuda.atomic" if of_atomic else "cuda"
+    function = getattr(atomic if of_atomic else cuda, name, None)
     if not callable(function) or isinstance(function, type):
         return ""
     return f"{home}.{name}({', '.join(inspect.signature(function).parameters)})"
