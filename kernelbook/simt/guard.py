@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelbook.simt.errors import BoundsError
+from kernelbook.simt.memory_map import root_of
 
 ZONE = 256  # bytes on each side; a multiple of every alignment that a type needs
 PATTERN = 0xB7
@@ -65,7 +66,7 @@ def damaged(array: Data) -> str | None:
 
     Such as "4 bytes behind its end, the nearest 8 bytes away". None for memory without zones.
     """
-    root = _root(array)
+    root = root_of(array)
     if id(root) not in _guarded:
         return None
     behind = np.flatnonzero(root[-ZONE:] != PATTERN)
@@ -91,7 +92,7 @@ def require_whole(kernel: str, regions: Iterable[Region]) -> None:
 
 def mend(array: Data) -> None:
     """Restore the zones, so that the next launch is not blamed for this one's writes."""
-    root = _root(array)
+    root = root_of(array)
     if id(root) in _guarded:
         root[:ZONE] = PATTERN
         root[-ZONE:] = PATTERN
@@ -99,10 +100,3 @@ def mend(array: Data) -> None:
 
 def _says(count: int, side: str, distance: int) -> str:
     return f"{count} byte{'s' * (count != 1)} {side}, the nearest {distance} bytes away"
-
-
-def _root(array: Data) -> Data:
-    base = array.base
-    while isinstance(base, np.ndarray):
-        array, base = base, base.base
-    return array

@@ -58,13 +58,13 @@ class SharedSpace:
             data = _dynamic(block)[
                 : block.grid.dynamic_bytes // element.itemsize * element.itemsize
             ]
-            array = wrap(data.view(element), name, "shared", owner=_owner(block))
+            array = wrap(data.view(element), name, "shared", owner=(block.number, -1))
         else:
             dims = _constant_shape(frame, shape, "shared")
             data = poisoned(dims, element)
             block.shared_bytes += data.nbytes
             _require_shared(block.grid.dynamic_bytes, block.shared_bytes, name, frame)
-            array = wrap(data, name, "shared", owner=_owner(block))
+            array = wrap(data, name, "shared", owner=(block.number, -1))
         block.shared[site] = array, shape
         return array
 
@@ -80,12 +80,13 @@ class LocalSpace:
 
         New memory is poisoned. Raises KernelError for a shape that is no constant.
         """
-        if now.block is None:
+        block = now.block
+        if block is None:
             raise outside("local.array")
         frame = sys._getframe(1)
         dims = _constant_shape(frame, shape, "local")
         name = _assigned_name(frame.f_code, frame.f_lasti) or "local"
-        owner = (-1, -1) if now.log is None else (_owner(now.block)[0], _thread())
+        owner = block.number, block.first + now.thread
         return wrap(poisoned(dims, as_dtype(dtype)), name, "local", owner=owner)
 
 
@@ -153,20 +154,6 @@ def _dynamic(block: Any) -> np.ndarray[Any, Any]:
         block.shared["dynamic"] = data
     found: np.ndarray[Any, Any] = block.shared["dynamic"]
     return found
-
-
-def _owner(block: Any) -> tuple[int, int]:
-    """The number of ``block`` in the grid, for the log."""
-    x, y, z = block.index
-    width, height, _ = block.grid.grid_dim
-    return x + width * (y + height * z), -1
-
-
-def _thread() -> int:
-    """The number of the running thread in the grid."""
-    block = now.block
-    assert block is not None
-    return _owner(block)[0] * block.size + now.thread
 
 
 def _require_shared(dynamic: int, static: int, name: str, frame: FrameType) -> None:
